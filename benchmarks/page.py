@@ -93,8 +93,6 @@ def list_addresses(memory: Memory) -> list[str]:
         "/conversations/{id:path}": f"/conversations/{session}",
         "/why/{id:path}/{position:number}": f"/why/{session}/{entry.position}",
         "/pages/{name:path}": "/pages/MEMORY.md",
-        "/memories-list/{form}": None,
-        "/conversations-file/{id:path}": None,
         "/forget/preview": None,
         "/undo": None,
         "/what-if": None,

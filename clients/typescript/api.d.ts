@@ -2,21 +2,6 @@
 
 import type { Options, Result } from "./index.js";
 
-/** Result of applying a plan. */
-export interface AppliedPlan {
-  plan: string;
-  batch: number | null;
-  changes: number;
-}
-
-/** A change of several records in one transaction. */
-export interface BulkChange {
-  ids: string[];
-  action: "archive" | "label" | "vouch";
-  tags?: string[];
-  reason?: string;
-}
-
 /** Message and budget of a prompt; see Session.context. */
 export interface ContextInput {
   message?: string | null;
@@ -31,13 +16,6 @@ export interface Count {
   removed: number;
 }
 
-/** Activity of one day. */
-export interface DayOutput {
-  day: string;
-  counts: { [name: string]: number };
-  median_and_p95: { [name: string]: (number | null)[] };
-}
-
 /** A value of working memory; ttl of null keeps it, without ttl it lives as long as usual. */
 export interface EntryInput {
   data: string;
@@ -46,7 +24,7 @@ export interface EntryInput {
   tags?: string[];
 }
 
-/** One value in working memory. */
+/** A value of working memory. */
 export interface EntryOutput {
   key: string;
   data: string;
@@ -56,7 +34,16 @@ export interface EntryOutput {
   tags: string[];
 }
 
-/** Contents of a prompt, with the texts as they were then; content is None if it is no longer known. */
+/** One thing that contains, or once contained, the text to erase. */
+export interface ErasureItem {
+  subject: string;
+  id: string;
+  fate: "removed" | "emptied" | "cut" | "past" | "kept";
+  because: string;
+  text?: string;
+}
+
+/** Contents of a prompt, with the texts as they were then. */
 export interface ExplainedPromptOutput {
   session: string;
   position: number;
@@ -109,12 +96,12 @@ export interface ForgetOrder {
 
 /** Content that is erased, and remains that still contain it. */
 export interface ForgetOutput {
+  going: ErasureItem[];
+  left: ErasureItem[];
   done: boolean;
-  counts: { [name: string]: number };
-  going: { [name: string]: string }[];
-  left: { [name: string]: string }[];
   pending: string[];
   notes: string[];
+  counts: { [name: string]: number };
   digest: string;
 }
 
@@ -135,10 +122,6 @@ export interface ForgetSubject {
 export interface Hits {
   hits: { [name: string]: unknown }[];
   left_out?: LeftOutHit[];
-}
-
-export interface Items_DayOutput_ {
-  items: DayOutput[];
 }
 
 export interface Items_EntryOutput_ {
@@ -165,14 +148,6 @@ export interface Items_Record_ {
   items: MemoryRecord[];
 }
 
-export interface Items_SubjectOutput_ {
-  items: SubjectOutput[];
-}
-
-export interface Items_TokenOutput_ {
-  items: TokenOutput[];
-}
-
 export interface Items_Turn_ {
   items: Turn[];
 }
@@ -183,9 +158,9 @@ export interface JournalItem {
   batch: number;
   at: string;
   actor: string;
-  operation: string;
   note: string;
   reference: string;
+  operation: string;
   subject: string;
   id: string | null;
   change: string;
@@ -201,9 +176,9 @@ export interface JournalPage {
 
 /** A hit that was left out. */
 export interface LeftOutHit {
-  hit: { [name: string]: unknown };
   why: "archived" | "filtered" | "repeated" | "floor" | "rank";
   fields: string[];
+  hit: { [name: string]: unknown };
 }
 
 /** A line of a page, or a paragraph of a log. */
@@ -250,20 +225,6 @@ export interface LivingPageSection {
   lines: LivingPageLine[];
 }
 
-/** A token that was just created; token is shown once. */
-export interface NewToken {
-  id: string;
-  label: string;
-  scope: string;
-  rights: ("read" | "write" | "review" | "forget" | "admin")[];
-  origin: "owner" | "agent" | "tool" | "web" | "import";
-  created_at: string;
-  expires_at: string | null;
-  revoked_at: string | null;
-  last_used_at: string | null;
-  token: string;
-}
-
 /** The whole text of a page. */
 export interface PageInput {
   content: string;
@@ -279,8 +240,8 @@ export interface PageOverview {
 
 /** A page or a log with its text. */
 export interface PageText {
-  name: string;
   content: string;
+  name: string;
 }
 
 /** Outcome of a pass. */
@@ -314,12 +275,12 @@ export interface PlanOutput {
   name: string;
   made_at: string;
   steps: PlanStepOutput[];
-  groups: StepGroupOutput[];
-  decided: boolean;
-  refused: { [name: string]: string }[];
   notes: string[];
   skipped: string;
   failed: string;
+  groups: StepGroupOutput[];
+  decided: boolean;
+  refused: { [name: string]: unknown }[];
   usage: { [name: string]: number };
   applied: number | null;
 }
@@ -349,7 +310,7 @@ export interface Promotion {
   to?: string;
 }
 
-/** One candidate of a context. */
+/** One candidate of a context; content is None if it is no longer known. */
 export interface PromptLineOutput {
   id: string;
   type: "record" | "turn" | "paragraph";
@@ -481,11 +442,11 @@ export interface RecordPatch {
   source?: string | null;
   references?: string[] | null;
   origin?: "owner" | "agent" | "tool" | "web" | "import" | null;
-  pinned?: boolean | null;
-  keep_secret?: boolean | null;
   valid_from?: string | null;
   valid_to?: string | null;
   expires_at?: string | null;
+  pinned?: boolean | null;
+  keep_secret?: boolean | null;
   metadata?: { [name: string]: string | null } | null;
 }
 
@@ -493,12 +454,12 @@ export interface RecordPatch {
 export interface SavedRecord {
   record: MemoryRecord;
   outcome: "created" | "reinforced";
-  notice?: string;
+  notice: string;
+  reason: string;
   kind: "fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event";
   about: "owner" | "other";
-  until?: string | null;
+  until: string | null;
   permission: boolean;
-  reason?: string;
 }
 
 /** Results of a batch, in its order. */
@@ -558,62 +519,16 @@ export interface SessionWindowInput {
   keep?: number | null;
 }
 
-/** Decision about two records that contradict each other. */
-export interface Settlement {
-  holds: string;
-  other: string;
-  verdict: "ended" | "wrong" | "both";
-  content?: string | null;
-  versions?: unknown[] | null;
-  reason?: string;
-}
-
 /** Numbers of steps that are made together; batch is the number by which they can be undone. */
 export interface StepGroupOutput {
-  state: string;
-  steps: number[];
+  state: "waiting" | "later" | "applied" | "rejected";
   reason: string;
   batch: number | null;
-}
-
-/** A name or a category that records share, and how many these are. */
-export interface SubjectOutput {
-  name: string;
-  records: number;
-  is_category: boolean;
-}
-
-/** A token to create. */
-export interface TokenInput {
-  label: string;
-  scope?: string;
-  rights?: ("read" | "write" | "review" | "forget" | "admin")[];
-  origin?: "owner" | "agent" | "tool" | "web" | "import";
-  expires?: string | null;
-}
-
-/** One token, without its secret. */
-export interface TokenOutput {
-  id: string;
-  label: string;
-  scope: string;
-  rights: ("read" | "write" | "review" | "forget" | "admin")[];
-  origin: "owner" | "agent" | "tool" | "web" | "import";
-  created_at: string;
-  expires_at: string | null;
-  revoked_at: string | null;
-  last_used_at: string | null;
+  steps: number[];
 }
 
 /** One call of a tool that an assistant turn asks for. */
 export interface ToolCall {
-  id: string;
-  name: string;
-  arguments?: string;
-}
-
-/** A call of a tool. */
-export interface ToolCallInput {
   id: string;
   name: string;
   arguments?: string;
@@ -646,13 +561,13 @@ export interface TurnIds {
 
 /** A turn to add; see Session.add. */
 export interface TurnInput {
-  role: "user" | "assistant" | "system" | "tool";
   content: string;
+  metadata?: { [name: string]: string };
+  role: "user" | "assistant" | "system" | "tool";
   speaker?: string;
   at?: string | null;
-  tool_calls?: ToolCallInput[];
+  tool_calls?: ToolCall[];
   tool_call_id?: string;
-  metadata?: { [name: string]: string };
 }
 
 /** A new version of a turn; see Session.replace_turn. */
@@ -700,16 +615,10 @@ export interface Api {
   getMetrics(options?: Options): Promise<Result<string>>;
   /** Return that the store can be read and written. */
   getReadiness(options?: Options): Promise<Result<{ [name: string]: string }>>;
-  /** Return the activity of each of the last days. */
-  getActivity(options?: { days?: number } & Options): Promise<Result<Items_DayOutput_>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
-  /** Decide which of two records holds; the other one ends, is archived as wrong, or holds too. */
-  settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: MemoryRecord }>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
   diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Return the number of records that each filter of a list finds. */
-  countFilters(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Erase content permanently, as its preview said. */
   forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
   /** List the erasures that were asked for in conversations and wait for a person. */
@@ -746,8 +655,6 @@ export interface Api {
   makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
   /** Return a plan; the texts of a decided one are not kept. */
   getPlan(id: string, options?: Options): Promise<Result<PlanOutput>>;
-  /** Make all changes of a plan that are not decided yet, all of them or none. */
-  applyPlan(id: string, options?: { idempotencyKey?: string } & Options): Promise<Result<AppliedPlan>>;
   /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
   decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;
   /** List the records that passes propose and nobody has decided, the earliest first. */
@@ -760,8 +667,6 @@ export interface Api {
   listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<ListPage_Record_>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
-  /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
-  changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<ListPage_Record_>>;
   /** Return a record, archived or not. */
   getRecord(id: string, options: { scope?: string; as_of?: number | string | null; ifNoneMatch: string } & Options): Promise<Result<MemoryRecord | null>>;
   getRecord(id: string, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<MemoryRecord>>;
@@ -777,14 +682,10 @@ export interface Api {
   endRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** List the changes of a record, the oldest first. */
   getRecordHistory(id: string, options?: { scope?: string } & Options): Promise<Result<JournalPage>>;
-  /** Protect a record from decay and from every automatic change. */
-  pinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** Copy a record to a scope around its own. */
   promoteRecord(id: string, body: Promotion, options?: { scope?: string } & Options): Promise<Result<SavedRecord>>;
   /** Bring an archived record back into search. */
   restoreRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
-  /** Allow decay and automatic changes again. */
-  unpinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** Return the number of live records of each scope within that of the token. */
   listScopes(options?: Options): Promise<Result<{ [name: string]: { [name: string]: number } }>>;
   /** List the values of working memory. */
@@ -815,7 +716,7 @@ export interface Api {
   buildContext(id: string, body: ContextInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Store the user's rating of an answer. */
   rateAnswer(id: string, body: FeedbackInput, options?: { scope?: string } & Options): Promise<Result<Turn>>;
-  /** List the entries of the prompt log of a session, the newest first. */
+  /** List the entries of the prompt log, the newest first. */
   listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
   /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
   getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedPromptOutput>>;
@@ -838,18 +739,8 @@ export interface Api {
   deleteEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
   /** Return the statistics of what can be seen from a scope. */
   getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Return the statistics of the whole memory, in all scopes. */
-  getAllStats(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** List the names and categories that records share, those of most records first. */
-  listSubjects(options?: { scope?: string } & Options): Promise<Result<Items_SubjectOutput_>>;
   /** Return the number of live records that have each tag. */
   listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
-  /** List all tokens, the newest first. */
-  listTokens(options?: Options): Promise<Result<Items_TokenOutput_>>;
-  /** Create a token; it is shown once. */
-  createToken(body: TokenInput, options?: Options): Promise<Result<NewToken>>;
-  /** Revoke a token. */
-  revokeToken(id: string, options?: Options): Promise<Result<TokenOutput>>;
   /** Undo changes in one transaction. */
   undo(body: UndoInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<UndoOutput>>;
 }

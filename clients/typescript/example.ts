@@ -18,7 +18,7 @@ export async function main(url: string, token: string): Promise<number> {
     console.log("it was changed meanwhile:", error.message);
   }
 
-  const again = await alice.getRecord(record.id, { ifNoneMatch: etag ?? "", afterSequence: 1 });
+  const again = await alice.getRecord(record.id, { ifNoneMatch: etag ?? "" });
   console.log(again.status === 304 ? "unchanged" : again.data?.content);
 
   let count = 0;

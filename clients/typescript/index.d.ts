@@ -5,8 +5,6 @@ export * from "./api.js";
 /** What every operation takes. */
 export interface Options {
   signal?: AbortSignal;
-  /** Number of a change, as of `sequence` of a result, that the server must have seen; it waits for two seconds. */
-  afterSequence?: number;
 }
 
 /** An answer: its body, and what its headers say. */

@@ -81,7 +81,6 @@ export class Reverie {
       const value = options[option] ?? (option === "idempotencyKey" ? crypto.randomUUID() : undefined);
       if (value !== undefined) headers[header] = value;
     }
-    if (options.afterSequence !== undefined) headers["Reverie-After"] = String(options.afterSequence);
     const isRepeatable = operation.method === "GET" || "Idempotency-Key" in headers;
     const sent = operation.body ? JSON.stringify(body) : undefined;
     const attempts = new Attempts(isRepeatable ? this.#settings.patienceMs : 0);

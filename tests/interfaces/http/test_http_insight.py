@@ -50,13 +50,12 @@ def test_a_plan_is_decided_group_by_group_and_waits_for_another_server(
             f"{url}/decisions", json={"verdict": "reject", "groups": [0], "reason": "no"}
         ).json()
     assert [group["state"] for group in decided["groups"]] == ["rejected", "waiting"]
-    applied = client.post(f"{url}/apply").json()
-    assert applied["changes"] == 1
+    applied = client.post(f"{url}/decisions", json={"verdict": "accept"}).json()
     assert [record.layer for record in memory.list()].count("semantic") == 1
     after = client.get(url).json()
-    assert (after["decided"], after["steps"], after["applied"]) == (True, [], applied["batch"])
-    assert client.post(f"{url}/apply").status_code == 409
-    assert client.post("/v1/undo", json={"batch": applied["batch"]}).status_code == 200
+    assert (after["decided"], after["steps"], after["applied"]) == (True, [], applied["applied"])
+    assert client.post(f"{url}/decisions", json={"verdict": "accept"}).status_code == 409
+    assert client.post("/v1/undo", json={"batch": applied["applied"]}).status_code == 200
     assert client.post(f"{url}/decisions", json={"verdict": "maybe"}).status_code == 422
 
 
@@ -88,13 +87,4 @@ def test_proposals_and_the_prompt_log_stay_within_the_scope_of_a_token(
     accepted = client.post(url, json=body, headers=tokens("alice"))
     assert accepted.json()["archived_at"] is None
     assert memory.history.log()[-1].actor == "alice"
-    for path in ("/v1/activity", "/v1/plans"):
-        assert client.get(path, headers=tokens("alice")).status_code == 403
-
-
-def test_the_activity_of_a_day_is_told(client: TestClient, memory: Memory) -> None:
-    memory.save(FACT)
-    assert client.post("/v1/search", json={"query": "spare key"}).status_code == 200
-    (day,) = client.get("/v1/activity?days=1").json()["items"]
-    assert (day["counts"]["search"], day["counts"]["save.created"]) == (1, 1)
-    assert len(day["median_and_p95"]["search.ms"]) == 2
+    assert client.get("/v1/plans", headers=tokens("alice")).status_code == 403

@@ -6,7 +6,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import InvalidInput, Memory
-from reverie.interfaces.http import server as server_module
 from reverie.interfaces.http.serve import validate_host
 from reverie.interfaces.http.server import LARGEST_BODY, HttpServer
 
@@ -76,7 +75,6 @@ def test_every_refusal_is_a_problem_that_says_what_to_do(client: TestClient) -> 
         (client.get("/livez?x=1"), 422, "Correct it"),
         (client.get("/livez", headers={"Host": "evil.example"}), 421, "--allow-host"),
         (client.get("/livez", headers={"Origin": "http://evil.example"}), 403, "--allow-host"),
-        (client.get("/v1/records", headers={"Reverie-After": "x"}), 422, "Reverie-Sequence"),
     ):
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"
@@ -84,16 +82,6 @@ def test_every_refusal_is_a_problem_that_says_what_to_do(client: TestClient) -> 
         assert problem["status"] == status
         assert problem["type"].startswith("urn:reverie:problem:")
         assert advice in problem["detail"]
-
-
-def test_a_read_waits_for_the_change_that_it_names(
-    client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "WAIT_S", 0.1)
-    memory.save("Prefers tea")
-    assert client.get("/metrics", headers={"Reverie-After": "1"}).status_code == 200
-    answer = client.get("/metrics", headers={"Reverie-After": "2"})
-    assert (answer.status_code, answer.json()["type"]) == (503, "urn:reverie:problem:not-yet-seen")
 
 
 def test_a_request_keeps_its_name(client: TestClient) -> None:

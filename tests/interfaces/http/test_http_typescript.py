@@ -52,7 +52,7 @@ def test_the_client_works_against_a_running_server(tmp_path: Path) -> None:
             timeout=100,
         )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "# pass 12" in run.stdout
+    assert "# pass 11" in run.stdout
     assert "# skipped 0" in run.stdout
 
 

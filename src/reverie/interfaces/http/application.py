@@ -13,17 +13,15 @@ import ipaddress
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import Body, Depends, FastAPI, Path, Query
-from fastapi.exceptions import RequestValidationError
+from fastapi import Body, FastAPI, Path, Query
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError, WrapValidator
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -39,8 +37,7 @@ from reverie.interfaces.http.documentation import ERROR, build_routes
 from reverie.interfaces.http.mcp_endpoint import PATH, ProtocolEndpoint
 from reverie.interfaces.http.operations import Operation
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.server import HttpServer, read_body
-from reverie.interfaces.http.tokens import Caller
+from reverie.interfaces.http.server import HttpServer
 
 OPERATIONS: tuple[Operation, ...] = (
     *records.OPERATIONS,
@@ -56,7 +53,6 @@ COMPATIBLE = {"mem0": mem0.OPERATIONS}
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _NAME = Annotated[str, Path(json_schema_extra={"minLength": 1})]
-_POSITION = Annotated[int, Path()]
 _PARAMETER = defer_regex(r"\{(\w+)(:\w+)?\}")
 _REQUEST_ID = defer_regex(r"[A-Za-z0-9._-]{1,128}")
 _TRACE = defer_regex(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -91,7 +87,7 @@ def build_application(
         """Answer a request that no operation is for, or that met a bug."""
         problem = _describe_http_error(request, error)
         shown = answer_page_error(request, problem)
-        return problem.to_response(instance=request.url.path) if shown is None else shown
+        return _show_problem(request, problem) if shown is None else shown
 
     for kind in (HTTPException, Exception):
         app.add_exception_handler(kind, answer_error)
@@ -161,25 +157,15 @@ def _describe_http_error(request: Request, error: Exception) -> Problem:
     return Problem(status, detail, headers=headers)
 
 
+def _show_problem(request: Request, problem: Problem) -> Response:
+    return problem.to_response(instance=request.url.path)
+
+
 # -- routes of operations --------------------------------------------------------------------------------
 
 
-class JsonRequest(Request):
-    """Request whose body is limited in size and time. The form of the body reads its JSON itself, strictly."""
-
-    async def body(self) -> bytes:
-        """Return the body."""
-        if not hasattr(self, "_body"):
-            self._body = await read_body(self)
-        return self._body
-
-    async def json(self) -> Any:
-        """Return the body as it was sent."""
-        return await self.body()
-
-
 class _OperationRoute(APIRoute):
-    """Route of one operation."""
+    """Route of one operation. FastAPI describes it; `HttpServer` reads and answers its requests."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -192,7 +178,7 @@ class _OperationRoute(APIRoute):
         summary, _, description = (inspect.getdoc(operation.run) or "").partition("\n")
         super().__init__(
             operation.path,
-            _build_endpoint(operation),
+            _build_signature(operation),
             methods=[operation.method],
             name=operation.name,
             operation_id=operation.name,
@@ -203,7 +189,7 @@ class _OperationRoute(APIRoute):
             response_description="Done.",
             response_class=JSONResponse
             if is_json
-            else type("OperationAnswer", (Response,), {"media_type": kind}),
+            else type("OtherAnswer", (Response,), {"media_type": kind}),
             status_code=operation.statuses[0],
             responses=responses,
             openapi_extra=_describe(operation),
@@ -212,88 +198,35 @@ class _OperationRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that answers a request."""
-        handle = super().get_route_handler()
-
-        async def do(request: Request) -> Response:
-            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if self._operation.body and kind and kind != "application/json" and not kind.endswith("+json"):
-                raise Problem(415, f"The body is {kind[:80]!r}. Send JSON as application/json.")
-            if self._operation.body is not None:
-                await request.body()  # kept; FastAPI would answer in its own words if it is too large
-            try:
-                return await handle(request)
-            except RequestValidationError as error:
-                raise problems.build_field_problem(error.errors()) from None
 
         async def answer(request: Request) -> Response:
-            request = JsonRequest(request.scope, request.receive)
-            return await _get_server(request).respond(self._operation, request, do, _show_problem)
+            server: HttpServer = request.app.state.server
+            do = partial(server.do, self._operation)
+            return await server.respond(self._operation, request, do, _show_problem)
 
         return answer
 
 
-def _show_problem(request: Request, problem: Problem) -> Response:
-    return problem.to_response(instance=request.url.path)
-
-
-def _get_server(request: Request) -> HttpServer:
-    server = request.app.state.server
-    assert isinstance(server, HttpServer)
-    return server
-
-
-def _build_endpoint(operation: Operation) -> Callable[..., Awaitable[Response]]:
-    """Return the function of a route, with a signature from which FastAPI knows what it takes."""
-
-    async def authenticate(request: Request) -> Caller:
-        server = _get_server(request)
-        if operation.right is None:
-            return server.authenticate(request.headers, right=None)
-        check = partial(
-            server.authenticate, request.headers, right=operation.right, is_whole=operation.is_whole
-        )
-        return await server.threads.run(check)
-
-    async def endpoint(
-        request: Request, caller: Caller, query: BaseModel, value: BaseModel | None = None, **_: str
-    ) -> Response:
-        server = _get_server(request)
-        after = request.headers.get("reverie-after")
-        if after and operation.right is not None:  # without a token nobody learns how many changes there are
-            await server.wait_for(after, caller)
-        body = b"" if operation.body is None else await request.body()
-        run = partial(server.run, operation, request, caller, query, value, body)
-        return await server.threads.run(run, lane=operation.lane)
-
+def _build_signature(operation: Operation) -> Callable[..., None]:
+    """Return a function from whose signature FastAPI knows what an operation takes."""
     taken: dict[str, Any] = {
-        "request": Request,
-        "caller": Annotated[Caller, Depends(authenticate)],
-        "query": Annotated[operation.query, Query()],
-        **{
-            name: _POSITION if kind == ":number" else _NAME
-            for name, kind in _PARAMETER.findall(operation.path)
-        },
+        name: Annotated[int, Path()] if kind == ":number" else _NAME
+        for name, kind in _PARAMETER.findall(operation.path)
     }
+    taken["query"] = Annotated[operation.query, Query()]
     if operation.body is not None:
         kind = "application/merge-patch+json" if operation.method == "PATCH" else "application/json"
-        taken["value"] = Annotated[
-            operation.body, Body(media_type=kind), WrapValidator(partial(_read_json, operation.body))
-        ]
-    endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        taken["value"] = Annotated[operation.body, Body(media_type=kind)]
+
+    def describe(**_: Any) -> None: ...
+
+    describe.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=each)
             for name, each in taken.items()
         ]
     )
-    return endpoint
-
-
-def _read_json(form: type[BaseModel], body: object, _: object) -> BaseModel:
-    """Return a body of JSON as its form; in JSON a number is no text, and a text no number."""
-    try:
-        return form.model_validate_json(body if isinstance(body, bytes) else b"", strict=True)
-    except ValidationError as error:
-        raise problems.build_field_problem(error.errors(include_url=False, include_input=False)) from None
+    return describe
 
 
 def _describe(operation: Operation) -> dict[str, Any]:
@@ -305,22 +238,13 @@ def _describe(operation: Operation) -> dict[str, Any]:
         headers.append(("If-None-Match", False, "ETag of the version that the caller has."))
     if operation.replay is not None:
         headers.append(("Idempotency-Key", False, "Name of the request, so that it is not done twice."))
+    fixed = {"in": "header", "schema": {"type": "string"}}
     parameters = [
-        {
-            "name": name,
-            "in": "header",
-            "required": is_needed,
-            "description": text,
-            "schema": {"type": "string"},
-        }
+        {"name": name, "required": is_needed, "description": text, **fixed}
         for name, is_needed, text in headers
     ]
-    described: dict[str, Any] = {"parameters": parameters}
-    if operation.right is None:
-        described["security"] = []
-    else:
-        described["x-right"] = operation.right
-    return described
+    right: dict[str, Any] = {"security": []} if operation.right is None else {"x-right": operation.right}
+    return {"parameters": parameters, **right}
 
 
 # -- who is let in, and what is noted of each request -----------------------------------------------------
@@ -350,20 +274,18 @@ class _RequestObserver:
             size += len(message.get("body", b""))
             await send(message)
 
-        self._metrics.running.inc()
-        try:
-            await self._app(inner, receive, observe)
-        finally:
-            seconds = time.perf_counter() - started
-            operation: Operation | None = inner.get("operation")
-            self._metrics.running.dec()
-            if operation is not None:
-                self._metrics.requests.labels(operation.name, status).inc()
-                self._metrics.seconds.labels(operation.name).observe(seconds)
-            path = "-" if operation is None else operation.path
-            _access_log.info(
-                "%s %s %d %.1f ms %d bytes %s", method, path, status, seconds * 1_000, size, name
-            )
+        with self._metrics.running.track_inprogress():
+            try:
+                await self._app(inner, receive, observe)
+            finally:
+                seconds = time.perf_counter() - started
+                operation: Operation | None = inner.get("operation")
+                if operation is not None:
+                    self._metrics.requests.labels(operation.name, status).inc()
+                    self._metrics.seconds.labels(operation.name).observe(seconds)
+                path = "-" if operation is None else operation.path
+                values = method, path, status, seconds * 1_000, size, name
+                _access_log.info("%s %s %d %.1f ms %d bytes %s", *values)
 
 
 def choose_request_id(headers: Mapping[str, str]) -> str:

@@ -7,13 +7,13 @@ others do. Such a token sees positions in the list of the changes that it may se
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
 from reverie.admin.history import History
+from reverie.domain.change import JournalEntry
 from reverie.domain.errors import NotFound
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.scope import is_within, visible_scopes
@@ -26,90 +26,84 @@ _CHUNK = 1_000
 _NUMBER = defer_regex(r"(?<![0-9a-z])\d+(?![0-9a-z]| others)")
 
 
-class ChangesByScope:
-    """Numbers of all changes by scope, read once and then followed. Safe to use from several threads."""
+def find_row_scope(row: JournalEntry) -> str | None:
+    """Return the scope of a change; that of a page or a paragraph is everybody's. None if its content was erased."""
+    return None if row.edit is None else getattr(row.edit.value, "scope", "")
+
+
+class VisibleChanges:
+    """Changes of the journal by scope, read once and then followed. Safe to use from several threads."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._lock = threading.Lock()
-        self._numbers: defaultdict[str, list[int]] = defaultdict(list)
+        self._scopes: list[tuple[int, str]] = []
         self._followed = 0
+        self._lists: dict[str, tuple[int, list[int]]] = {}
 
-    def follow(self) -> int:
-        """Read the changes since the last call; return the number of the newest one."""
+    def list(self, scope: str) -> list[int]:
+        """Return the numbers of the changes of a scope, of those around it and of those within it, in their order."""
         with self._lock:
             while self._followed < self._history.sequence():
                 for row in self._history.log(after=self._followed, limit=_CHUNK):
-                    if row.edit is not None:
-                        # Pages and paragraphs have no scope: they are everybody's.
-                        self._numbers[getattr(row.edit.value, "scope", "")].append(row.sequence)
+                    if (name := find_row_scope(row)) is not None:
+                        self._scopes.append((row.sequence, name))
                     self._followed = row.sequence
-            return self._followed
+            known, numbers = self._lists.get(scope, (0, []))
+            around = visible_scopes(scope)
+            for number, name in self._scopes[known:]:
+                if name in around or (name and is_within(name, scope)):
+                    numbers.append(number)
+            self._lists[scope] = len(self._scopes), numbers
+            return numbers
 
-    def list_visible(self, scope: str) -> list[list[int]]:
-        """Return the numbers of the changes that a token of a scope may see, as one list for each scope."""
-        seen = visible_scopes(scope)
-        with self._lock:
-            return [
-                numbers
-                for name, numbers in self._numbers.items()
-                if name in seen or (name and is_within(name, scope))
-            ]
+    def number(self, scope: str) -> ChangeNumbers:
+        """Return the numbers for a caller whose token is bound to a scope; empty for a token of all scopes."""
+        visible = self.list(scope) if scope else None
+        return ChangeNumbers(visible, self._followed)
 
 
 class ChangeNumbers:
     """Conversion between the numbers of the journal and those that a caller sees.
 
     Args:
-        changes: The changes of all scopes.
-        scope: The scope of the caller's token; empty for a token of all scopes, which sees those of the journal.
+        visible: Numbers of the changes that the caller sees; None for a caller that sees those of the journal.
+        newest: Number of the newest change.
     """
 
-    def __init__(self, changes: ChangesByScope, scope: str) -> None:
-        self._is_bound = bool(scope)
-        self._newest = changes.follow() if scope else 0
-        self._visible = changes.list_visible(scope) if scope else []
+    def __init__(self, visible: list[int] | None, newest: int) -> None:
+        self._visible = visible
+        self._newest = newest
 
     def show(self, sequence: int) -> int:
         """Return the number that the caller sees for a change: how many visible ones there are up to it."""
-        if not self._is_bound:
-            return sequence
-        return sum(bisect_right(numbers, sequence) for numbers in self._visible)
-
-    def show_answer(self, answer: OperationAnswer) -> None:
-        """Change the numbers in an answer to those that the caller sees."""
-        if self._is_bound and not isinstance(answer.body, bytes | Response):
-            answer.body = self.show_all(to_json_value(answer.body))
-            answer.reference = self.show_all(answer.reference)
+        return sequence if self._visible is None else bisect_right(self._visible, sequence)
 
     def find(self, number: int) -> int:
         """Return the number in the journal of the change that has this number for the caller.
 
         A number that no change has yet is after the newest one.
         """
-        if not self._is_bound or number < 1:
+        if self._visible is None or number < 1:
             return number
-        found = bisect_left(range(self._newest + 1), number, key=self.show)
-        return found if found <= self._newest else self._newest + number - self.show(self._newest)
-
-    def skip_up(self, after: int) -> int:
-        """Return the number in the journal before the first visible change after another one."""
-        return self.find(self.show(after) + 1) - 1
-
-    def skip_down(self, before: int) -> int:
-        """Return the number in the journal after the last visible change before another one."""
-        return self.find(self.show(before - 1)) + 1
+        last = len(self._visible)
+        return self._visible[number - 1] if number <= last else self._newest + number - last
 
     def require(self, number: int, *, least: int = 1) -> int:
         """Return what `find` does; raise `NotFound` if there is no such change, and it is not `least`."""
-        last = self.show(self._newest)
-        if self._is_bound and not least <= number <= last:
-            raise NotFound(f"there is no change {number}: the last one is {last}")
+        if self._visible is not None and not least <= number <= len(self._visible):
+            raise NotFound(f"there is no change {number}: the last one is {len(self._visible)}")
         return self.find(number)
+
+    def show_answer(self, answer: OperationAnswer[Any]) -> None:
+        """Change the numbers in an answer to those that the caller sees."""
+        if not isinstance(answer.body, bytes | Response):
+            answer.body = self.show_all(to_json_value(answer.body))
+            answer.reference = self.show_all(answer.reference)
 
     def show_all(self, value: Any) -> Any:
         """Return an answer with the numbers of changes in it as the caller sees them."""
-        if not self._is_bound:
+        if self._visible is None:
             return value
         if isinstance(value, list):
             return [self.show_all(each) for each in value]
@@ -133,4 +127,6 @@ class ChangeNumbers:
 
     def show_text(self, text: str) -> str:
         """Return a text about changes with their numbers as the caller sees them."""
-        return _NUMBER.sub(lambda found: str(self.show(int(found.group()))), text) if self._is_bound else text
+        if self._visible is None:
+            return text
+        return _NUMBER.sub(lambda found: str(self.show(int(found.group()))), text)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Iterator
-from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import anyio
 from starlette.responses import StreamingResponse
@@ -16,7 +15,9 @@ from reverie.admin.history.diff import serialize_change
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.scope import EVERY_SCOPE, visible_scopes
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import schemas
+from reverie.interfaces.http.change_numbers import find_row_scope
 from reverie.interfaces.http.operations import (
     Call,
     OperationAnswer,
@@ -41,35 +42,39 @@ _LONGEST_SCAN = 3_000
 """Changes that a list reads at most to find those that were asked for; `next` says where to go on."""
 
 
-def is_row_visible(call: Call, row: JournalEntry) -> bool:
+def _find_viewed_scope(call: Call) -> str | None:
+    """Return the scope whose changes a request is about; None for all of them."""
+    return call.view.scope if call.caller.scope or call.query.scope not in ("", EVERY_SCOPE) else None
+
+
+def _is_row_visible(call: Call, row: JournalEntry) -> bool:
     """Whether a change is of something that can be seen from the scope of the request; without one, all are."""
-    if not _is_scoped(call):
-        return True
-    # Pages and paragraphs have no scope: they are everybody's.
-    return row.edit is not None and getattr(row.edit.value, "scope", "") in visible_scopes(call.view.scope)
+    scope = _find_viewed_scope(call)
+    return scope is None or find_row_scope(row) in visible_scopes(scope)
 
 
-def _iterate_rows(call: Call, after: int, before: int | None, *, chunk: int) -> Iterator[JournalEntry]:
-    """Yield the changes between two numbers in the order that is asked for, read in chunks."""
-    query, numbers = call.query, call.numbers
-    until = None if query.until is None else query.until - timedelta(microseconds=1)
-    while True:
-        # Each chunk begins with a change that the token may see, so that a list goes on however many others there are.
-        if query.newest_first and before is not None:
-            before = numbers.skip_down(before)
-        elif not query.newest_first:
-            after = numbers.skip_up(after)
-        rows = call.memory.history.log(
-            query.id,
-            after=after,
-            before=before,
-            since=query.since,
-            until=until,
-            limit=chunk,
-            newest_first=query.newest_first,
+def _iterate_rows(call: Call[schemas.JournalQuery]) -> Iterator[JournalEntry]:
+    """Yield the changes that a request may ask for, in its order; each filter but the scope and the id may remain."""
+    query, numbers, history = call.query, call.numbers, call.memory.history
+    after, before = numbers.find(query.after), None if query.before is None else numbers.find(query.before)
+    scope = _find_viewed_scope(call)
+    if scope is not None and query.id is None:
+        visible = call.server.changes.list(scope)
+        start, end = (
+            bisect_right(visible, after),
+            len(visible) if before is None else bisect_left(visible, before),
         )
-        if not rows:
-            return
+        chosen = visible[start:end]
+        yield from map(history.get, reversed(chosen) if query.newest_first else chosen)
+        return
+    while rows := history.log(
+        query.id,
+        after=after,
+        before=before,
+        since=query.since,
+        limit=query.limit + 1,
+        newest_first=query.newest_first,
+    ):
         yield from rows
         if query.newest_first:
             before = rows[-1].sequence
@@ -77,26 +82,19 @@ def _iterate_rows(call: Call, after: int, before: int | None, *, chunk: int) -> 
             after = rows[-1].sequence
 
 
-def _is_scoped(call: Call) -> bool:
-    return bool(call.caller.scope) or call.query.scope not in ("", EVERY_SCOPE)
-
-
-@OPERATIONS.add("GET", "/v1/journal", "read", query=schemas.JournalQuery, answer=schemas.JournalPage)
-def list_changes(call: Call) -> Any:
+@OPERATIONS.add("GET", "/v1/journal", "read")
+def list_changes(call: Call[schemas.JournalQuery]) -> OperationAnswer[schemas.JournalPage]:
     """List changes in their order, or the newest first."""
-    query: schemas.JournalQuery = call.query
-    numbers = call.numbers
-    after = numbers.find(query.after)
-    before = None if query.before is None else numbers.find(query.before)
-    is_filtered = _is_scoped(call) or bool(query.actor or query.subject)
-    rows = _iterate_rows(call, after, before, chunk=_BATCH if is_filtered else query.limit + 1)
+    query, numbers = call.query, call.numbers
     page: list[JournalEntry] = []
     following = None
-    for scanned, row in enumerate(rows, 1):
+    for scanned, row in enumerate(_iterate_rows(call), 1):
         if (
             query.actor in (None, row.actor)
             and query.subject in (None, row.subject)
-            and is_row_visible(call, row)
+            and (query.since is None or row.at >= query.since)
+            and (query.until is None or row.at < query.until)
+            and _is_row_visible(call, row)
         ):
             if len(page) == query.limit:
                 following = page[-1].sequence
@@ -107,20 +105,18 @@ def list_changes(call: Call) -> Any:
             break
     if following is not None:
         following = numbers.show(following - 1) + 1 if query.newest_first else numbers.show(following)
-    return {"items": [serialize_change(row) for row in page], "next": following}
+    return OperationAnswer({"items": [serialize_change(row) for row in page], "next": following})
 
 
-@OPERATIONS.add(
-    "GET", "/v1/events", "read", query=schemas.EventsQuery, answer=str, media_type="text/event-stream"
-)
-def stream_changes(call: Call) -> StreamingResponse:
+@OPERATIONS.add("GET", "/v1/events", "read", answer=str, media_type="text/event-stream")
+def stream_changes(call: Call[schemas.EventsQuery]) -> OperationAnswer[str]:
     """Stream changes as server-sent events; the id is the number of the change.
 
     The stream begins after `Last-Event-ID`, else after the parameter `after`, else now. An event has `sequence`,
     `batch`, `actor`, `subject` and `id`, and no content.
     """
     server = call.server
-    begin: int | None = call.query.after
+    begin = call.query.after
     if last := call.headers.get("last-event-id"):
         begin = parse_number(last)
         if begin is None:
@@ -129,7 +125,8 @@ def stream_changes(call: Call) -> StreamingResponse:
     if server.streams >= MOST_STREAMS:
         raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
     headers = {"Cache-Control": "no-store"}
-    return StreamingResponse(_stream(call, begin), media_type="text/event-stream", headers=headers)
+    stream = StreamingResponse(_stream(call, begin), media_type="text/event-stream", headers=headers)
+    return OperationAnswer(stream)
 
 
 async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
@@ -142,7 +139,7 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
             rows = await server.threads.run(partial(_read_rows, call, after))
             for row in rows:
                 after = row.sequence
-                if is_row_visible(call, row):
+                if _is_row_visible(call, row):
                     yield _format_event(call, row)
                     silent_since = time.monotonic()
             if time.monotonic() - silent_since > COMMENT_S:
@@ -164,31 +161,22 @@ def _read_rows(call: Call, after: int) -> list[JournalEntry]:
 
 
 def _format_event(call: Call, row: JournalEntry) -> bytes:
-    event = {
-        "sequence": row.sequence,
-        "batch": row.batch,
-        "actor": row.actor,
-        "subject": row.subject,
-        "id": None if row.edit is None else row.edit.id,
-    }
-    data = call.numbers.show_all(event)
+    event = to_json_object(row, "sequence", "batch", "actor", "subject")
+    data = call.numbers.show_all({**event, "id": None if row.edit is None else row.edit.id})
     return f"id: {data['sequence']}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
 # -- undo ------------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("POST", "/v1/undo", "review", answer=schemas.UndoOutput, replay=answer_reference)
-def undo(call: Call, asked: schemas.UndoInput) -> OperationAnswer:
+@OPERATIONS.add("POST", "/v1/undo", "review", replay=answer_reference)
+def undo(call: Call, asked: schemas.UndoInput) -> OperationAnswer[schemas.UndoOutput]:
     """Undo changes in one transaction."""
     if call.caller.scope:
         asked = _find_own_changes(call, asked)
     try:
-        body = (
-            call.memory.history.acting(call.caller.label)
-            .undo(asked.changes, **asked.model_dump(exclude={"changes"}))
-            .to_dict()
-        )
+        history = call.memory.history.acting(call.caller.label)
+        body = history.undo(asked.changes, **asked.model_dump(exclude={"changes"})).to_dict()
     except ReverieError as error:
         raise type(error)(call.numbers.show_text(str(error))) from error
     if not asked.dry_run:

@@ -24,6 +24,7 @@ from reverie.interfaces.http.problems import Problem
 from reverie.repositories.prompt_log import explain_pack
 from reverie.repositories.wishes import WishResult
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
+from reverie.session import Session
 
 OPERATIONS = OperationList(group="Conversations")
 
@@ -39,28 +40,26 @@ def read_session(call: Call) -> SessionState:
     return state
 
 
-def read_own_session(call: Call) -> SessionState:
+def _open_own_session(call: Call) -> Session:
     """Return the session that the path names; raise `NotFound` if it cannot be changed from this scope."""
     state = read_session(call)
     if state.scope != call.view.scope:
         raise NotFound(f"the session {state.id!r} belongs to a wider scope: change it there")
-    return state
+    return call.view.session(state.id)
 
 
-@OPERATIONS.add(
-    "GET", "/v1/sessions", "read", query=schemas.PageQuery, answer=schemas.ListPage[schemas.SessionItem]
-)
-def list_sessions(call: Call) -> Any:
+@OPERATIONS.add("GET", "/v1/sessions", "read")
+def list_sessions(call: Call[schemas.CursorQuery]) -> OperationAnswer[schemas.ListPage[schemas.SessionItem]]:
     """List sessions, the latest active first."""
 
     def place(each: SessionOverview) -> tuple[int, str]:
         return to_microseconds(each.last_at), each.state.id
 
-    of, limit = (call.query.scope,), call.query.limit
-    is_first = call.query.cursor is None
-    overviews = sorted(call.reader.sessions(limit=limit + 1 if is_first else None), key=place, reverse=True)
-    if call.query.cursor is not None:
-        last = tuple(decode_cursor(call.query.cursor, of=of, types=(int, str)))
+    of, limit, cursor = (call.query.scope,), call.query.limit, call.query.cursor
+    overviews = call.reader.sessions(limit=limit + 1 if cursor is None else None)
+    overviews = sorted(overviews, key=place, reverse=True)
+    if cursor is not None:
+        last = tuple(decode_cursor(cursor, of=of, types=(int, str)))
         overviews = [each for each in overviews if place(each) < last]
     page, more = overviews[:limit], len(overviews) > limit
     items = [
@@ -72,31 +71,28 @@ def list_sessions(call: Call) -> Any:
         }
         for each in page
     ]
-    return {"items": items, "next": encode_cursor([*place(page[-1])], of=of) if more else None}
+    return OperationAnswer(
+        {"items": items, "next": encode_cursor([*place(page[-1])], of=of) if more else None}
+    )
 
 
 # -- turns -----------------------------------------------------------------------------------------------
 
 
-def _answer_turns(turns: list[Turn], wishes: Sequence[WishResult] = ()) -> OperationAnswer:
+def _answer_turns(
+    turns: list[Turn], wishes: Sequence[WishResult] = ()
+) -> OperationAnswer[schemas.TurnsOutput]:
     body = {"items": turns, "wishes": [each.to_dict() for each in wishes]}
     return OperationAnswer(body, 201, reference=[turn.id for turn in turns])
 
 
-def _replay_turns(call: Call, reference: Any) -> OperationAnswer:
+def _replay_turns(call: Call, reference: Any) -> OperationAnswer[schemas.TurnsOutput]:
     turns = [call.view.get_turn(name) for name in reference]
     return _answer_turns([turn for turn in turns if turn is not None])
 
 
-@OPERATIONS.add(
-    "POST",
-    f"{_SESSION}/turns",
-    "write",
-    answer=schemas.TurnsOutput,
-    statuses=(201,),
-    replay=_replay_turns,
-)
-def add_turns(call: Call, given: schemas.TurnBatch) -> OperationAnswer:
+@OPERATIONS.add("POST", f"{_SESSION}/turns", "write", statuses=(201,), replay=_replay_turns)
+def add_turns(call: Call, given: schemas.TurnBatch) -> OperationAnswer[schemas.TurnsOutput]:
     """Add turns at the end of a session, in one transaction."""
     turns = [each.model_dump() for each in given.turns]
     for turn in turns:
@@ -118,100 +114,92 @@ def _limit_metadata(call: Call, role: str, metadata: Mapping[str, str]) -> Mappi
     return {**metadata, "origin": origin} if origin in UNTRUSTED else metadata
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/turns/remove", "write", answer=schemas.Items[Turn])
-def remove_turns(call: Call, given: schemas.TurnIds) -> Any:
+@OPERATIONS.add("POST", f"{_SESSION}/turns/remove", "write")
+def remove_turns(call: Call, given: schemas.TurnIds) -> OperationAnswer[schemas.Items[Turn]]:
     """Remove turns of a session, all or none; undo brings them back."""
-    return {"items": call.view.session(read_own_session(call).id).remove_turns(given.turns)}
+    return OperationAnswer({"items": _open_own_session(call).remove_turns(given.turns)})
 
 
-@OPERATIONS.add("PUT", f"{_SESSION}/turns/{{turn}}", "write", answer=Turn)
-def replace_turn(call: Call, given: schemas.TurnVersion) -> Any:
+@OPERATIONS.add("PUT", f"{_SESSION}/turns/{{turn}}", "write")
+def replace_turn(call: Call, given: schemas.TurnVersion) -> OperationAnswer[Turn]:
     """Give a turn a new version; undo brings the earlier one back."""
-    session, name = call.view.session(read_own_session(call).id), call.path["turn"]
+    session, name = _open_own_session(call), call.path["turn"]
     turn = call.view.get_turn(name)
     if turn is None or turn.session != session.id:
         raise NotFound(f"Session {session.id!r} has no turn {name!r}. List its turns.")
     metadata = _limit_metadata(call, turn.role, given.metadata)
-    return session.replace_turn(name, given.content, metadata=metadata)
+    return OperationAnswer(session.replace_turn(name, given.content, metadata=metadata))
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.ListPage[Turn])
-def list_turns(call: Call) -> Any:
+@OPERATIONS.add("GET", f"{_SESSION}/turns", "read")
+def list_turns(call: Call[schemas.CursorQuery]) -> OperationAnswer[schemas.ListPage[Turn]]:
     """List the turns of a session by position."""
-    name, limit = call.path["id"], call.query.limit
+    name, limit, cursor = call.path["id"], call.query.limit, call.query.cursor
     of = (name, call.query.scope)
-    start = 0 if call.query.cursor is None else decode_cursor(call.query.cursor, of=of, types=(int,))[0]
-    turns = call.reader.turns(name, start=max(start, 0), stop=max(start, 0) + limit + 1)
+    start = 0 if cursor is None else max(decode_cursor(cursor, of=of, types=(int,))[0], 0)
+    turns = call.reader.turns(name, start=start, stop=start + limit + 1)
     following = encode_cursor([start + limit], of=of) if len(turns) > limit else None
-    return {"items": turns[:limit], "next": following}
+    return OperationAnswer({"items": turns[:limit], "next": following})
 
 
 # -- the prompt ------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/context", "read", answer=dict[str, Any])
-def build_context(call: Call, asked: schemas.ContextInput) -> Any:
+@OPERATIONS.add("POST", f"{_SESSION}/context", "read")
+def build_context(call: Call, asked: schemas.ContextInput) -> OperationAnswer[dict[str, Any]]:
     """Build the context of a session for a prompt."""
     may_record = "write" in call.caller.rights
     given = asked.model_dump() | {"record_shown": asked.record_shown and may_record}
     pack = call.view.session(call.path["id"]).context(**given)
-    sections = [{"name": each.name, "text": each.text, "tokens": each.tokens} for each in pack.sections]
-    return {**pack.to_dict(), "sections": sections, "lines": [each._asdict() for each in explain_pack(pack)]}
+    sections = [to_json_object(each, "name", "text", "tokens") for each in pack.sections]
+    lines = [each._asdict() for each in explain_pack(pack)]
+    return OperationAnswer({**pack.to_dict(), "sections": sections, "lines": lines})
 
 
-@OPERATIONS.add(
-    "GET", "/v1/packs", "read", query=schemas.PromptLogQuery, answer=schemas.Items[schemas.PromptOutput]
-)
-def list_packs(call: Call) -> Any:
+@OPERATIONS.add("GET", "/v1/packs", "read")
+def list_packs(call: Call[schemas.PromptLogQuery]) -> OperationAnswer[schemas.Items[schemas.PromptOutput]]:
     """List the entries of the prompt log, the newest first."""
-    return {"items": call.reader.prompts.list(limit=call.query.limit)}
+    return OperationAnswer({"items": call.reader.prompts.list(call.path.get("id"), limit=call.query.limit)})
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{_SESSION}/packs",
-    "read",
-    query=schemas.PromptLogQuery,
-    answer=schemas.Items[schemas.PromptOutput],
-)
-def list_packs_of_session(call: Call) -> Any:
-    """List the entries of the prompt log of a session, the newest first."""
-    return {"items": call.reader.prompts.list(call.path["id"], limit=call.query.limit)}
+OPERATIONS.add("GET", f"{_SESSION}/packs", "read", name="list_packs_of_session")(list_packs)
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read", answer=schemas.ExplainedPromptOutput)
-def get_pack(call: Call) -> Any:
+@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read")
+def get_pack(call: Call) -> OperationAnswer[schemas.ExplainedPromptOutput]:
     """Return the candidates for the prompt of one turn: each line with its source, score and verdict."""
-    return call.reader.prompts.get(call.path["id"], int(call.path["position"]))
+    return OperationAnswer(call.reader.prompts.get(call.path["id"], int(call.path["position"])))
 
 
 # -- the session as a whole ------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/compact", "review", answer=schemas.PassResult)
-def shorten_window(call: Call, given: schemas.SessionWindowInput) -> Any:
+@OPERATIONS.add("POST", f"{_SESSION}/compact", "review")
+def shorten_window(call: Call, given: schemas.SessionWindowInput) -> OperationAnswer[schemas.PassResult]:
     """Shorten the window of a session; its turns stay stored."""
-    outcome = call.memory.dreams.run_window(read_own_session(call).id, given.kind, keep=given.keep)
-    return to_json_object(outcome, "state", "why", "batch")
+    session = _open_own_session(call).id
+    outcome = call.memory.dreams.run_window(session, given.kind, keep=given.keep)
+    return OperationAnswer(to_json_object(outcome, "state", "why", "batch"))
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write", answer=schemas.SavedRecords)
-def conclude_session(call: Call) -> Any:
+@OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write")
+def conclude_session(call: Call) -> OperationAnswer[schemas.SavedRecords]:
     """Save the conclusions of a session by rule, without a model."""
-    return {"results": call.view.consolidate_session(call.path["id"])}
+    return OperationAnswer({"results": call.view.consolidate_session(call.path["id"])})
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/feedback", "write", answer=Turn)
-def rate_answer(call: Call, given: schemas.FeedbackInput) -> Any:
+@OPERATIONS.add("POST", f"{_SESSION}/feedback", "write")
+def rate_answer(call: Call, given: schemas.FeedbackInput) -> OperationAnswer[Turn]:
     """Store the user's rating of an answer."""
-    return call.view.session(call.path["id"]).feedback(given.turn, given.thumb, note=given.note)
+    session = call.view.session(call.path["id"])
+    return OperationAnswer(session.feedback(given.turn, given.thumb, note=given.note))
 
 
 # -- working memory --------------------------------------------------------------------------------------
 
 
 def _serialize_entry(entry: Entry) -> dict[str, Any]:
-    return to_json_object(entry, "key", "data", "stored_at", "expires_at", "category", "tags")
+    return to_json_object(entry, *schemas.EntryOutput.model_fields)
 
 
 def _open_working_memory(call: Call) -> WorkingMemory:
@@ -219,12 +207,12 @@ def _open_working_memory(call: Call) -> WorkingMemory:
     return call.view.session(call.path["id"]).working if "id" in call.path else call.view.scratchpad
 
 
-def list_entries(call: Call) -> Any:
+def list_entries(call: Call) -> OperationAnswer[schemas.Items[schemas.EntryOutput]]:
     """List the values of working memory."""
-    return {"items": [_serialize_entry(each) for each in _open_working_memory(call).list()]}
+    return OperationAnswer({"items": [_serialize_entry(each) for each in _open_working_memory(call).list()]})
 
 
-def get_entry(call: Call) -> OperationAnswer:
+def get_entry(call: Call) -> OperationAnswer[schemas.EntryOutput]:
     """Return a value of working memory."""
     entry = _open_working_memory(call).entry(call.path["key"])
     if entry is None:
@@ -232,48 +220,40 @@ def get_entry(call: Call) -> OperationAnswer:
     return answer_value(call, _serialize_entry(entry))
 
 
-def set_entry(call: Call, given: schemas.EntryInput) -> OperationAnswer:
+def set_entry(call: Call, given: schemas.EntryInput) -> OperationAnswer[schemas.EntryOutput]:
     """Store a value of working memory, in place of what was there."""
-    entry = _open_working_memory(call).set(
-        call.path["key"],
-        given.data,
-        ttl=given.ttl if "ttl" in given.model_fields_set else DEFAULT,
-        category=given.category,
-        tags=given.tags,
-    )
+    options = given.model_dump(include={"category", "tags"})
+    ttl = given.ttl if "ttl" in given.model_fields_set else DEFAULT
+    entry = _open_working_memory(call).set(call.path["key"], given.data, ttl=ttl, **options)
     return answer_value(call, _serialize_entry(entry))
 
 
-def delete_entry(call: Call) -> Any:
+def delete_entry(call: Call) -> OperationAnswer[schemas.Count]:
     """Remove a value of working memory."""
-    return {"removed": int(_open_working_memory(call).delete(call.path["key"]))}
+    return OperationAnswer({"removed": int(_open_working_memory(call).delete(call.path["key"]))})
 
 
 for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad", "")):
-    _path, _entry = f"{_base}/{{key:path}}", schemas.EntryOutput
-    OPERATIONS.add(
-        "GET", _base, "read", answer=schemas.Items[schemas.EntryOutput], name=f"list_entries{_suffix}"
-    )(list_entries)
-    OPERATIONS.add("GET", _path, "read", answer=_entry, name=f"get_entry{_suffix}", has_etag=True)(get_entry)
-    OPERATIONS.add("PUT", _path, "write", answer=_entry, name=f"set_entry{_suffix}")(set_entry)
-    OPERATIONS.add("DELETE", _path, "write", answer=schemas.Count, name=f"delete_entry{_suffix}")(
-        delete_entry
-    )
+    _path = f"{_base}/{{key:path}}"
+    OPERATIONS.add("GET", _base, "read", name=f"list_entries{_suffix}")(list_entries)
+    OPERATIONS.add("GET", _path, "read", name=f"get_entry{_suffix}", has_etag=True)(get_entry)
+    OPERATIONS.add("PUT", _path, "write", name=f"set_entry{_suffix}")(set_entry)
+    OPERATIONS.add("DELETE", _path, "write", name=f"delete_entry{_suffix}")(delete_entry)
 
 
 # -- last, because their path takes everything -----------------------------------------------------------
 
 
-@OPERATIONS.add("GET", _SESSION, "read", answer=SessionState, has_etag=True)
-def get_session(call: Call) -> OperationAnswer:
+@OPERATIONS.add("GET", _SESSION, "read", has_etag=True)
+def get_session(call: Call) -> OperationAnswer[SessionState]:
     """Return the state of a session."""
     return answer_value(call, read_session(call))
 
 
-@OPERATIONS.add("PUT", _SESSION, "write", answer=SessionState)
-def change_session(call: Call, given: schemas.SessionInput) -> OperationAnswer:
+@OPERATIONS.add("PUT", _SESSION, "write")
+def change_session(call: Call, given: schemas.SessionInput) -> OperationAnswer[SessionState]:
     """Pause, resume or terminate a session, or set its metadata."""
-    session = call.view.session(read_own_session(call).id)
+    session = _open_own_session(call)
     for name, text in given.metadata.items():
         session.set_metadata(name, text)
     change = {"active": session.resume, "paused": session.pause, "terminated": session.terminate}
@@ -282,8 +262,8 @@ def change_session(call: Call, given: schemas.SessionInput) -> OperationAnswer:
     return answer_value(call, session.state)
 
 
-@OPERATIONS.add("DELETE", _SESSION, "write", answer=schemas.Count)
-def delete_session(call: Call) -> Any:
+@OPERATIONS.add("DELETE", _SESSION, "write")
+def delete_session(call: Call) -> OperationAnswer[schemas.Count]:
     """Remove a session and its turns; undo brings them back."""
-    read_own_session(call)
-    return {"removed": call.view.delete_session(call.path["id"])}
+    _open_own_session(call)
+    return OperationAnswer({"removed": call.view.delete_session(call.path["id"])})

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.interfaces.http.operations import Call, OperationAnswer, to_answer
+from reverie.interfaces.http.operations import Call, OperationAnswer
 from reverie.interfaces.http.problems import Problem
 from reverie.memory import Memory
 
@@ -41,18 +42,16 @@ class RepeatedRequests:
         self,
         call: Call,
         key: str,
-        operation: str,
-        body: bytes,
-        act: Callable[[], OperationAnswer],
-        replay: Callable[[Call, object], object],
-    ) -> OperationAnswer:
+        request: bytes,
+        act: Callable[[], OperationAnswer[Any]],
+        replay: Callable[[Call, Any], OperationAnswer[Any]],
+    ) -> OperationAnswer[Any]:
         """Do a request, or return the answer to the same request again.
 
         Args:
             call: The request.
             key: Its key.
-            operation: Method and path of the request.
-            body: Its body.
+            request: Its method, path and body.
             act: Function that does the request.
             replay: Function that makes the answer again from its reference.
 
@@ -61,12 +60,11 @@ class RepeatedRequests:
         """
         if not key or len(key) > LONGEST_KEY:
             raise Problem(422, f"Idempotency-Key has {len(key)} characters. Send 1 to {LONGEST_KEY}.")
-        name = _CURSOR + _hash(f"{call.caller.token}\n{key}".encode())
-        asked = _hash(f"{operation}\n".encode() + body)
+        name, asked = _CURSOR + _hash(f"{call.caller.token}\n{key}".encode()), _hash(request)
         with self._hold(name):
-            stored = self._cursors.get(name)
-            if stored is not None and (answer := self._repeat(call, json.loads(stored), asked, replay)):
-                return answer
+            known = json.loads(self._cursors.get(name) or "null")
+            if known is not None and not self._is_old(known["at"]):
+                return self._repeat(call, known, asked, replay)
             now = format_time(self._now())
             with self._cursors.setting({name: json.dumps({"at": now, "asked": asked})}):
                 answer = act()
@@ -75,11 +73,13 @@ class RepeatedRequests:
         self._prune_sometimes()
         return answer
 
+    @staticmethod
     def _repeat(
-        self, call: Call, known: dict[str, object], asked: str, replay: Callable[[Call, object], object]
-    ) -> OperationAnswer | None:
-        if self._is_old(str(known["at"])):
-            return None
+        call: Call,
+        known: Mapping[str, Any],
+        asked: str,
+        replay: Callable[[Call, Any], OperationAnswer[Any]],
+    ) -> OperationAnswer[Any]:
         if known["asked"] != asked:
             raise Problem(
                 422,
@@ -93,8 +93,8 @@ class RepeatedRequests:
                 "Read what it was about, and do not send it again.",
                 kind="already-done",
             )
-        answer = to_answer(replay(call, known["reference"]))
-        answer.status = int(str(known["status"]))
+        answer = replay(call, known["reference"])
+        answer.status = known["status"]
         answer.headers["Idempotent-Replayed"] = "true"
         return answer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import operator
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import wraps
@@ -27,7 +27,14 @@ from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
 from reverie.domain.text.validation import clean_text, validate_count
-from reverie.interfaces.http.operations import METHODS, Call, Method, OperationList, parse_number
+from reverie.interfaces.http.operations import (
+    METHODS,
+    Call,
+    Method,
+    OperationAnswer,
+    OperationList,
+    parse_number,
+)
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
 from reverie.repositories.records import NewRecord, describe_missing_record
@@ -36,11 +43,17 @@ from reverie.scoped import ScopedMemory
 METADATA = "mem0."
 """Prefix of metadata that were given over this interface."""
 
-_OWN = f"{METADATA}metadata"
+ENTITIES = ("user", "agent", "app", "run")
+"""Kinds of owners of memories, the widest first."""
 
 MOST_AT_ONCE = 1_000
+
+_OWN = f"{METADATA}metadata"
+_IDS = tuple(f"{kind}_id" for kind in ENTITIES)
 _CANDIDATES = 200
 _SESSION = "mem0"
+_DEEPEST = 20
+_ESCAPED = defer_regex(r"%([0-9A-F]{2,6});")
 
 
 class AnyFields(BaseModel):
@@ -72,7 +85,7 @@ def _serve(method: Method, right: Right, *paths: str) -> Callable[[_Run], _Run]:
     def register(run: _Run) -> _Run:
         @wraps(run)
         def escaped(*given: Any) -> Any:
-            return escape_output(run(*given))
+            return OperationAnswer(escape_output(run(*given)))
 
         for path in paths:
             OPERATIONS.add(method, path, right)(escaped)
@@ -81,18 +94,16 @@ def _serve(method: Method, right: Right, *paths: str) -> Callable[[_Run], _Run]:
     return register
 
 
-def read_fields(call: Call, body: AnyFields | None = None) -> dict[str, Any]:
+def _read_fields(call: Call, body: AnyFields | None = None) -> dict[str, Any]:
     """Return the fields of the query and of the body."""
     return {**(call.query.model_extra or {}), **((body and body.model_extra) or {})}
 
 
-def read_count(
-    fields: Mapping[str, Any], name: str, default: int, *, least: int = 1, most: int = 1_000_000_000
-) -> int:
+def _read_count(fields: Mapping[str, Any], name: str, default: int, *, most: int = 1_000_000_000) -> int:
     """Return a whole number among the fields, which is a text in a query."""
     given = fields.get(name) or default
     number = parse_number(given) if isinstance(given, str) else given
-    return validate_count(given if number is None else number, name=name, least=least, most=most)
+    return validate_count(given if number is None else number, name=name, least=1, most=most)
 
 
 def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
@@ -126,18 +137,15 @@ for _method in METHODS:
 # -- memories as mem0 has them ---------------------------------------------------------------------------
 
 
-def _read_ids(call: Call, record: Record) -> dict[str, str | None]:
-    ids: dict[str, str | None] = {
-        f"{name}_id": record.metadata.get(f"{METADATA}{name}_id") for name in ENTITIES
-    }
-    if (owner := _find_owner(call, record.scope)) is not None:
-        ids[f"{owner[0]}_id"] = owner[1]
-    return ids
-
-
 def _find_owner(call: Call, scope: str) -> tuple[str, str] | None:
     """Return the type and the name of whom a scope belongs to, within that of the token."""
     return parse_scope_name(scope.removeprefix(call.caller.scope).removeprefix("/"))
+
+
+def _read_ids(call: Call, record: Record) -> dict[str, str | None]:
+    ids = {name: record.metadata.get(METADATA + name) for name in _IDS}
+    owner = _find_owner(call, record.scope)
+    return ids | ({} if owner is None else {f"{owner[0]}_id": owner[1]})
 
 
 def _read_metadata(record: Record) -> dict[str, Any] | None:
@@ -174,8 +182,9 @@ def _parse_metadata(given: object) -> dict[str, str]:
     return {_OWN: clean_text(json.dumps(given, ensure_ascii=False))}
 
 
-def _parse_moment(given: object, name: str) -> datetime | None:
+def _parse_moment(fields: Mapping[str, Any], name: str) -> datetime | None:
     """Return a time given as seconds since 1970, as a date or as a time."""
+    given = fields.get(name)
     if given is None:
         return None
     if isinstance(given, str):
@@ -194,28 +203,30 @@ _ROLES = {role: role for role in ROLES} | {"human": "user", "developer": "system
 
 def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
     """Return the texts of messages with their roles, and what is ignored: everything that is not text."""
-    if isinstance(given, str | Mapping):
-        given = [given]
+    given = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(given, list) or not given:
         raise InvalidInput("messages is missing: pass a list of messages with role and content")
     messages: list[dict[str, str]] = []
     ignored: list[str] = []
     for number, each in enumerate(given, start=1):
-        message = each if isinstance(each, Mapping) else {"role": "user", "content": each}
-        content, role = message.get("content"), str(message.get("role") or "user")
-        texts, known = [], len(ignored)
-        for part in content if isinstance(content, list) else [content]:
-            text = part.get("text") if isinstance(part, Mapping) else part
-            if isinstance(text, str) and (text := clean_text(text)).strip():
-                texts.append(text)
-            elif part:
-                kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-                ignored.append(f"message {number}: {quote_value(kind)}, which is not text")
-        if len(text := "\n".join(texts)) > LONGEST_CONTENT:
+        message = each if isinstance(each, Mapping) else {"content": each}
+        content, role = message.get("content"), str(message.get("role") or "user").lower()
+        parts = [
+            part.get("text", part) if isinstance(part, Mapping) else part
+            for part in (content if isinstance(content, list) else [content])
+        ]
+        text = "\n".join(
+            kept for part in parts if isinstance(part, str) and (kept := clean_text(part)).strip()
+        )
+        other = [part for part in parts if part and not isinstance(part, str)]
+        for part in other:
+            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+            ignored.append(f"message {number}: {quote_value(kind)}, which is not text")
+        if len(text) > LONGEST_CONTENT:
             ignored.append(f"message {number}: a text of over {LONGEST_CONTENT:,} characters")
         elif text:
-            messages.append({"role": _ROLES.get(role.lower(), "assistant"), "content": text})
-        elif len(ignored) == known:
+            messages.append({"role": _ROLES.get(role, "assistant"), "content": text})
+        elif not other:
             ignored.append(f"message {number}: no text")
     if not messages:
         raise InvalidInput(f"no message has a text ({'; '.join(ignored[:5])}): pass role and content, a text")
@@ -225,27 +236,20 @@ def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
 @_serve("POST", "write", "/v3/memories/add/", "/v1/memories/", "/memories")
 def add_memories(call: Call, body: AnyFields) -> Any:
     """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
-    fields = read_fields(call, body)
+    fields = _read_fields(call, body)
     filters = fields["filters"] if isinstance(fields.get("filters"), Mapping) else {}
-    ids = {
-        kind: str(value)
-        for kind in ENTITIES
-        if (value := fields.get(f"{kind}_id") or filters.get(f"{kind}_id"))
-    }
+    ids = {name: str(value) for name in _IDS if (value := fields.get(name) or filters.get(name))}
     if not ids:
         raise Problem(400, "Nobody is named: pass user_id, agent_id, app_id or run_id.")
     owner = next(iter(ids))
-    view = call.open_scope(build_scope_name(owner, ids.pop(owner)))
+    view = call.open_scope(build_scope_name(owner.removesuffix("_id"), ids.pop(owner)))
     messages, ignored = _parse_messages(fields.get("messages"))
     infers = fields.get("infer") is not False
-    expires = _parse_moment(fields.get("expiration_date"), "expiration_date")
-    now = call.memory.now()
+    expires, now = _parse_moment(fields, "expiration_date"), call.memory.now()
     if expires is not None and expires <= now:
         raise InvalidInput("expiration_date has passed: pass a later one")
-    metadata = _parse_metadata(fields.get("metadata")) | {
-        f"{METADATA}{kind}_id": text for kind, text in ids.items()
-    }
-    created = _parse_moment(fields.get("timestamp"), "timestamp")
+    metadata = _parse_metadata(fields.get("metadata")) | {METADATA + name: text for name, text in ids.items()}
+    created = _parse_moment(fields, "timestamp")
     records = [
         NewRecord(
             content=message["content"],
@@ -259,7 +263,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         for message in messages
         if not infers or message["role"] == "user"
     ]
-    session = view.session(f"{_SESSION}:{ids['run']}" if "run" in ids else _SESSION)
+    session = view.session(f"{_SESSION}:{ids['run_id']}" if "run_id" in ids else _SESSION)
     saved = view.save_many(records)
     if infers:
         session.add_many(_to_turns(call, messages, created))
@@ -300,8 +304,8 @@ def _get_filters(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     filters = fields.get("filters") or {}
     if not isinstance(filters, Mapping):
         raise InvalidInput("filters is no object: pass one such as {'user_id': 'alice'}")
-    beside = {name: fields[name] for each in ENTITIES if fields.get(name := f"{each}_id")}
-    return {"AND": [filters, beside]} if beside else filters
+    beside = {name: fields[name] for name in _IDS if fields.get(name)}
+    return {"AND": [filters, beside]} if beside and filters else beside or filters
 
 
 def _open_scopes(call: Call, filters: Mapping[str, Any]) -> list[ScopedMemory]:
@@ -316,58 +320,41 @@ def _list_matching(
 ) -> tuple[list[dict[str, Any]], int]:
     """Return a page of the memories that match, those created last first, and the number of all of them.
 
-    If the filters only name owners, the database finds the page; for any other condition, all memories of the
+    If the filters only name an owner, the database finds the page; for any other condition, all memories of the
     owners are read.
     """
     views = _open_scopes(call, filters)
-    is_paged = _names_owners_only(filters) and limit is not None
-    stop = start + limit if is_paged and limit is not None else None
-    if is_paged and len(views) == 1:
+    if _names_an_owner_only(filters):
         records, total = views[0].list_own(limit=limit, offset=start)
         return [_to_memory(call, each) for each in records], total
-    found = [view.list_own(limit=stop) for view in views]
-    records = sorted((each for own, _ in found for each in own), key=_get_creation, reverse=True)
-    if is_paged:
-        return [_to_memory(call, each) for each in records[start:stop]], sum(total for _, total in found)
-    memories = [memory for each in records if is_match(filters, memory := _to_memory(call, each))]
+    found = [each for view in views for each in view.list_own(limit=None)[0]]
+    found.sort(key=lambda record: record.created_at, reverse=True)
+    memories = [memory for each in found if is_match(filters, memory := _to_memory(call, each))]
     return memories[start : None if limit is None else start + limit], len(memories)
 
 
-def _get_creation(record: Record) -> datetime:
-    return record.created_at
-
-
-def _names_owners_only(filters: Mapping[str, Any]) -> bool:
-    """Return whether every memory of the scopes that filters name matches them."""
-    conditions = [(name, value) for name, value in filters.items() if value != {}]
-    parts = conditions[0][1] if len(conditions) == 1 else None
-    if parts is None:
-        return False
-    name = conditions[0][0]
-    if name in ("AND", "OR"):
-        parts = [each for each in _get_parts(filters, name) if each]
-        return bool(parts) and (name == "OR" or len(parts) == 1) and all(map(_names_owners_only, parts))
-    is_named = not isinstance(parts, Mapping) or set(parts) <= {"in", "eq"}
-    return name.removesuffix("_id") in ENTITIES and is_named and bool(_find_named_scopes(name[:-3], parts))
+def _names_an_owner_only(filters: Mapping[str, Any]) -> bool:
+    """Return whether every memory of the one scope that filters name matches them."""
+    while list(filters) == ["AND"] and len(parts := _get_parts(filters, "AND")) == 1:
+        filters = parts[0]
+    (name, value), *others = filters.items() or [("", None)]
+    return name in _IDS and not others and isinstance(value, str) and value != "*"
 
 
 @_serve("POST", "read", "/v3/memories/search/", "/search")
 def search_memories(call: Call, body: AnyFields) -> Any:
     """Return what answers a query, best first."""
-    return {"results": _search(read_fields(call, body), call)}
+    return {"results": search_memories_as_list(call, body)}
 
 
 @_serve("POST", "read", "/v2/memories/search/", "/v1/memories/search/")
 def search_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return what answers a query as older clients read it."""
-    return _search(read_fields(call, body), call)
-
-
-def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
+    fields = _read_fields(call, body)
     query = fields.get("query")
     if not isinstance(query, str) or not query.strip():
         raise Problem(400, "query is missing: pass a text.")
-    limit = read_count(fields, "top_k" if "top_k" in fields else "limit", 10, most=_CANDIDATES)
+    limit = _read_count(fields, "top_k" if "top_k" in fields else "limit", 10, most=_CANDIDATES)
     threshold = fields.get("threshold")
     floor = threshold if isinstance(threshold, int | float) and 0.1 < threshold <= 1 else 0.0
     filters = _get_filters(fields)
@@ -375,9 +362,9 @@ def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
     for view in _open_scopes(call, filters):
         for hit in view.search(query, limit=_CANDIDATES, min_score=floor):
             if hit.record is not None and hit.record.scope == view.scope:
+                parts = {name: round(value, 6) for name, value in hit.explanation.parts.items()}
                 memory = _to_memory(call, hit.record)
                 if is_match(filters, memory):
-                    parts = {name: round(value, 6) for name, value in hit.explanation.parts.items()}
                     memories.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
     return sorted(memories, key=lambda each: -each["score"])[:limit]
 
@@ -385,8 +372,8 @@ def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
 @_serve("POST", "read", "/v3/memories/")
 def list_memories(call: Call, body: AnyFields) -> Any:
     """Return a page of all memories that match."""
-    fields = read_fields(call, body)
-    page, size = read_count(fields, "page", 1), read_count(fields, "page_size", 100, most=MOST_AT_ONCE)
+    fields = _read_fields(call, body)
+    page, size = _read_count(fields, "page", 1), _read_count(fields, "page_size", 100, most=MOST_AT_ONCE)
     start = (page - 1) * size
     results, total = _list_matching(call, _get_filters(fields), limit=size, start=start)
     return {
@@ -400,13 +387,13 @@ def list_memories(call: Call, body: AnyFields) -> Any:
 @_serve("POST", "read", "/v2/memories/")
 def list_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return all memories that match, as older clients read them."""
-    return _list_matching(call, _get_filters(read_fields(call, body)))[0]
+    return _list_matching(call, _get_filters(_read_fields(call, body)))[0]
 
 
 @_serve("GET", "read", "/memories")
 def list_memories_of_server(call: Call) -> Any:
     """Return all memories that match, as the self-hosted server does."""
-    return {"results": _list_matching(call, _get_filters(read_fields(call)))[0]}
+    return {"results": _list_matching(call, _get_filters(_read_fields(call)))[0]}
 
 
 @_serve("GET", "read", "/v1/memories/{id}/", "/memories/{id}")
@@ -424,12 +411,12 @@ def get_memory_history(call: Call) -> Any:
 
 
 def _to_history(call: Call, row: JournalEntry) -> dict[str, Any] | None:
-    before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
-    old, new = (each if isinstance(each, Record) and not each.archived else None for each in (before, after))
-    if (old is None and new is None) or (old is not None and new is not None and old.content == new.content):
-        return None
+    old, new = (
+        each if isinstance(each, Record) and not each.archived else None for each in (row.before, row.after)
+    )
     record = new or old
-    assert record is not None
+    if record is None or (old is not None and new is not None and old.content == new.content):
+        return None
     return {
         "id": str(call.numbers.show(row.sequence)),
         "memory_id": record.id,
@@ -455,40 +442,38 @@ def _update(call: Call, id: object, fields: Mapping[str, Any]) -> Record:
     if fields.get("metadata") is not None:
         changes["metadata"] = {**record.metadata, **_parse_metadata(fields["metadata"])}
     if "expiration_date" in fields:
-        changes["expires_at"] = _parse_moment(fields["expiration_date"], "expiration_date")
+        changes["expires_at"] = _parse_moment(fields, "expiration_date")
     return view.update(record.id, **changes) if changes else record
 
 
 @_serve("PUT", "write", "/v1/memories/{id}/", "/memories/{id}")
 def update_memory(call: Call, body: AnyFields) -> Any:
     """Change a memory."""
-    return _to_memory(call, _update(call, call.path["id"], read_fields(call, body)))
+    return _to_memory(call, _update(call, call.path["id"], _read_fields(call, body)))
 
 
 @_serve("DELETE", "write", "/v1/memories/{id}/", "/memories/{id}")
 def delete_memory(call: Call) -> Any:
     """Archive a memory."""
-    _archive(call, [call.path["id"]])
-    return {"message": "Memory deleted: it is archived, and can be restored."}
+    return _archive(call, [call.path["id"]])
 
 
-def _archive(call: Call, names: Collection[str]) -> int:
-    for name in names:
-        view, record = _find_record(call, name)
+def _archive(call: Call, ids: Iterable[str]) -> dict[str, str]:
+    found = [_find_record(call, name) for name in ids]
+    for view, record in found:
         view.archive(record.id)
-    return len(names)
+    return {"message": f"{len(found)} memories deleted: they are archived, and can be restored."}
 
 
 @_serve("DELETE", "write", "/v1/memories/", "/memories")
 def delete_memories(call: Call) -> Any:
     """Archive all memories of somebody."""
-    filters = _get_filters(read_fields(call))
-    done = _archive(call, [memory["id"] for memory in _list_matching(call, filters, limit=None)[0]])
-    return {"message": f"{done} memories deleted: they are archived, and can be restored."}
+    memories, _ = _list_matching(call, _get_filters(_read_fields(call)), limit=None)
+    return _archive(call, [memory["id"] for memory in memories])
 
 
 def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
-    memories = read_fields(call, body).get("memories")
+    memories = _read_fields(call, body).get("memories")
     if not isinstance(memories, list) or not 1 <= len(memories) <= MOST_AT_ONCE:
         raise InvalidInput(f"memories is no list of 1 to {MOST_AT_ONCE}: pass objects with memory_id")
     if not all(isinstance(each, Mapping) for each in memories):
@@ -510,8 +495,7 @@ def update_memories(call: Call, body: AnyFields) -> Any:
 @_serve("DELETE", "write", "/v1/batch/")
 def delete_batch(call: Call, body: AnyFields) -> Any:
     """Archive several memories."""
-    done = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call, body)))
-    return {"message": f"Successfully deleted {done} memories"}
+    return _archive(call, dict.fromkeys(each["memory_id"] for each in _get_batch(call, body)))
 
 
 # -- entities --------------------------------------------------------------------------------------------
@@ -532,8 +516,7 @@ def list_entities(call: Call) -> Any:
                     "name": owner[1],
                     "type": owner[0],
                     "total_memories": total,
-                    "created_at": at,
-                    "updated_at": at,
+                    **dict.fromkeys(("created_at", "updated_at"), at),
                     "owner": call.caller.label,
                 }
             )
@@ -547,12 +530,10 @@ def delete_entity(call: Call) -> Any:
     name = call.path["name"].removeprefix(f"{kind}:")  # older clients pass the id of the entity
     if kind not in ENTITIES:
         raise NotFound(f"there is no entity of the type {kind!r}: use {', '.join(ENTITIES)}")
-    filters = {f"{kind}_id": name}
-    names = [memory["id"] for memory in _list_matching(call, filters, limit=None)[0]]
-    if not names:
+    memories, total = _list_matching(call, {f"{kind}_id": name}, limit=None)
+    if not total:
         raise NotFound(f"the {kind} {name!r} has no memories: GET /v1/entities/ lists those who have")
-    _archive(call, names)
-    return {"message": "Entity deleted: its memories are archived, and can be restored."}
+    return _archive(call, [memory["id"] for memory in memories])
 
 
 @_serve("GET", "read", "/v1/ping/")
@@ -563,12 +544,6 @@ def answer_ping(call: Call) -> Any:
 
 
 # -- filters: the scopes that they concern, and the memories that match ------------------------------------
-
-ENTITIES = ("user", "agent", "app", "run")
-"""Kinds of owners of memories, the widest first."""
-
-_DEEPEST = 20
-_ESCAPED = defer_regex(r"%([0-9A-F]{2,6});")
 
 
 def build_scope_name(kind: str, name: str) -> str:
@@ -622,24 +597,21 @@ def _rank_scopes(scopes: set[str]) -> int:
 
 def is_match(filters: Mapping[str, Any], memory: Mapping[str, Any]) -> bool:
     """Whether a memory passes a filter."""
-    return all(_is_part_match(name, value, filters, memory) for name, value in filters.items())
+    return all(_is_part_match(name, filters, memory) for name in filters)
 
 
-def _is_part_match(name: str, value: Any, filters: Mapping[str, Any], memory: Mapping[str, Any]) -> bool:
-    if name == "AND":
-        return all(is_match(each, memory) for each in _get_parts(filters, name))
-    if name == "OR":
-        return any(is_match(each, memory) for each in _get_parts(filters, name))
-    if name == "NOT":
-        return not any(is_match(each, memory) for each in _get_parts(filters, name))
-    if name == "metadata" and isinstance(value, Mapping):
+def _is_part_match(name: str, filters: Mapping[str, Any], memory: Mapping[str, Any]) -> bool:
+    if name in ("AND", "OR", "NOT"):
+        matches = [is_match(each, memory) for each in _get_parts(filters, name)]
+        return all(matches) if name == "AND" else any(matches) == (name == "OR")
+    wanted = filters[name]
+    if name == "metadata" and isinstance(wanted, Mapping):
         held = memory["metadata"] or {}
-        return all(_is_value_match(held.get(key), wanted) for key, wanted in value.items())
-    if name in ("keywords", "memory"):
-        return _is_value_match(memory["memory"], value)
+        return all(_is_value_match(held.get(key), value) for key, value in wanted.items())
+    name = "memory" if name == "keywords" else name
     if name not in memory:
         raise InvalidInput(f"filters has {name!r}, which no memory has: use {', '.join(sorted(memory))}")
-    return _is_value_match(memory[name], value)
+    return _is_value_match(memory[name], wanted)
 
 
 def _get_parts(filters: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
@@ -650,15 +622,24 @@ def _get_parts(filters: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]
     return parts
 
 
+def _list_values(held: Any) -> list[Any]:
+    return held if isinstance(held, list) else [held]
+
+
 def _contains(held: Any, wanted: Any) -> bool:
     return wanted in held if isinstance(held, list) else str(wanted) in str(held or "")
 
 
-def _compare(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _contains_in_any_case(held: Any, wanted: Any) -> bool:
+    folded = [str(each or "").casefold() for each in _list_values(held)]
+    return _contains(folded if isinstance(held, list) else folded[0], str(wanted).casefold())
+
+
+def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
     def run(held: Any, wanted: Any) -> bool:
-        kinds = (str, int | float)
-        is_comparable = any(isinstance(held, kind) and isinstance(wanted, kind) for kind in kinds)
-        return is_comparable and compare(held, wanted)
+        with suppress(TypeError):  # a text and a number
+            return bool(compare(held, wanted))
+        return False
 
     return run
 
@@ -666,15 +647,9 @@ def _compare(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
-    "in": lambda held, wanted: (
-        isinstance(wanted, list)
-        and (any(each in wanted for each in held) if isinstance(held, list) else held in wanted)
-    ),
+    "in": lambda held, wanted: any(each in _list_values(wanted) for each in _list_values(held)),
     "contains": _contains,
-    "icontains": lambda held, wanted: _contains(
-        [str(each).casefold() for each in held] if isinstance(held, list) else str(held or "").casefold(),
-        str(wanted).casefold(),
-    ),
+    "icontains": _contains_in_any_case,
     "gt": _compare(operator.gt),
     "gte": _compare(operator.ge),
     "lt": _compare(operator.lt),
@@ -684,12 +659,11 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 def _is_value_match(held: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
-        if unknown := set(wanted) - set(_OPERATORS):
-            name = sorted(map(str, unknown))[0]
-            raise InvalidInput(f"filters has the operator {name!r}: use {', '.join(_OPERATORS)}")
+        if unknown := sorted(map(str, set(wanted) - set(_OPERATORS))):
+            raise InvalidInput(f"filters has the operator {unknown[0]!r}: use {', '.join(_OPERATORS)}")
         return all(_OPERATORS[name](held, value) for name, value in wanted.items())
     if wanted == "*":
         return held is not None
     if isinstance(held, list):
-        return wanted in held if not isinstance(wanted, list) else any(each in held for each in wanted)
+        return any(each in held for each in _list_values(wanted))
     return bool(held == wanted)

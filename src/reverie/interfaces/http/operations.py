@@ -8,20 +8,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.convertors import IntegerConvertor, register_url_convertor
+from typing_extensions import TypeVar as DefaultingTypeVar
 
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
 from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http.change_numbers import ChangeNumbers
-from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.problems import Problem, build_field_problem
 from reverie.interfaces.http.tokens import Caller, Right
 from reverie.interfaces.mcp.threads import Lane
 from reverie.memory import Memory
@@ -52,6 +53,10 @@ class Form(BaseModel):
 
 
 _When = TypeVar("_When")
+_Form = TypeVar("_Form")
+_Query = DefaultingTypeVar("_Query", default=Any)
+_Other = TypeVar("_Other")
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Empty(Form):
@@ -69,8 +74,8 @@ class ScopeQuery(Form):
 
 
 @dataclass(slots=True)
-class OperationAnswer:
-    """Answer of an operation.
+class OperationAnswer(Generic[_Form]):
+    """Answer of an operation; `OperationAnswer[X]` says in its signature that the body is of the form X.
 
     Attributes:
         body: Value that `to_json_value` converts; None for no content. Bytes are sent as they are.
@@ -86,8 +91,8 @@ class OperationAnswer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
-    """One request, checked, with what it is about.
+class Call(Generic[_Query]):
+    """One request, checked, with what it is about; `Call[X]` says in a signature that the query is of the form X.
 
     Attributes:
         server: The server.
@@ -100,10 +105,14 @@ class Call:
 
     server: HttpServer
     caller: Caller
-    query: Any
+    query: _Query
     method: str = "GET"
     path: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    def with_query(self, query: _Other) -> Call[_Other]:
+        """Return the call with another query."""
+        return replace(cast(Any, self), query=query)
 
     @property
     def memory(self) -> Memory:
@@ -118,7 +127,7 @@ class Call:
     @property
     def numbers(self) -> ChangeNumbers:
         """The numbers of changes as the caller sees them now."""
-        return ChangeNumbers(self.server.changes, self.caller.scope)
+        return self.server.changes.number(self.caller.scope)
 
     def find_moment(self, when: _When) -> _When | int:
         """Return a time as it is, and the number of the caller for a change as that of the journal."""
@@ -160,15 +169,10 @@ class Call:
             )
 
 
-def to_answer(result: Any) -> OperationAnswer:
-    """Return what an operation returned as an answer."""
-    return result if isinstance(result, OperationAnswer) else OperationAnswer(result)
-
-
 Handler = Callable[..., Any]
 """Function of an operation: it takes the `Call`, and the body of the request if the operation has one.
 
-It returns an `OperationAnswer` or the body of one. A view of the page returns a `Screen` or a `Redirect`.
+It returns an `OperationAnswer`. A view of the page returns a `Screen`, a `Redirect` or a file.
 """
 
 _Run = TypeVar("_Run", bound=Handler)
@@ -206,7 +210,7 @@ class Operation:
     query: type[BaseModel] = ScopeQuery
     answer: Any = None
     statuses: tuple[int, ...] = (200,)
-    replay: Callable[[Call, Any], Any] | None = None
+    replay: Callable[[Call, Any], OperationAnswer[Any]] | None = None
     is_whole: bool = False
     needs_match: bool = False
     has_etag: bool = False
@@ -224,9 +228,9 @@ class Operation:
         """Do it, and return what its function returns."""
         return self.run(call) if self.body is None else self.run(call, body)
 
-    def answer_call(self, call: Call, body: Any) -> OperationAnswer:
+    def answer_call(self, call: Call, body: Any) -> OperationAnswer[Any]:
         """Do it, and return its answer with the numbers of changes that the caller sees."""
-        answer = to_answer(self.perform(call, body))
+        answer: OperationAnswer[Any] = self.perform(call, body)
         if call.caller.scope:
             call.numbers.show_answer(answer)
         return answer
@@ -237,9 +241,9 @@ def parse_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-def answer_reference(call: Call, reference: Any) -> Any:
+def answer_reference(call: Call, reference: Any) -> OperationAnswer[Any]:
     """Answer a repeated request of an `Idempotency-Key` whose reference is the whole answer."""
-    return reference
+    return OperationAnswer(reference)
 
 
 OPERATION_OF: dict[Handler, Operation] = {}
@@ -261,25 +265,72 @@ class OperationList(list[Operation]):
         self._common = common
 
     def add(self, method: Method, path: str, right: Right | None, **options: Any) -> Callable[[_Run], _Run]:
-        """Return a decorator that adds a function as an operation; its second parameter is the body.
+        """Return a decorator that adds a function as an operation.
+
+        Its signature says of which forms query, body and answer are, as in
+        `def f(call: Call[Query], body: Body) -> OperationAnswer[Form]`. Without one of the query, it has the parameter
+        `scope`, or none if the operation is about all scopes.
 
         Args:
-            options: Further fields of `Operation`. An operation about all scopes has no `scope` in its query.
+            options: Further fields of `Operation`.
         """
 
         def register(run: _Run) -> _Run:
-            parameters = [hint for name, hint in get_type_hints(run).items() if name != "return"]
-            usual = {
+            hints = get_type_hints(run)
+            answer = hints.pop("return", None)
+            call, *body = hints.values()
+            fields: dict[str, Any] = {
                 "name": self._prefix + run.__name__,
-                "body": parameters[1] if len(parameters) > 1 else None,
                 "query": Empty if options.get("is_whole") else ScopeQuery,
+                **self._common,
             }
-            fields = {**usual, **self._common, **options}
+            if get_args(call):
+                fields["query"] = get_args(call)[0]
+            if get_origin(answer) is OperationAnswer:
+                fields["answer"] = get_args(answer)[0]
+            if body:
+                fields["body"] = body[0]
+            fields |= options
             OPERATION_OF[run] = Operation(method=method, path=path, run=run, right=right, **fields)
             self.append(OPERATION_OF[run])
             return run
 
         return register
+
+
+# -- what a request says ----------------------------------------------------------------------------------
+
+
+def parse_query(form: type[_Model], items: Iterable[tuple[str, str]]) -> _Model:
+    """Return the parameters of a query as their form; raise `Problem` if they are not of it."""
+    values: dict[str, list[str]] = {}
+    for name, text in items:
+        values.setdefault(name, []).append(text)
+    lists = {name for name, each in form.model_fields.items() if get_origin(each.annotation) is tuple}
+    single = {name: each if name in lists or len(each) > 1 else each[0] for name, each in values.items()}
+    with _explaining_misfits():
+        return form.model_validate(single)
+
+
+def parse_body(form: type[_Model], body: bytes) -> _Model:
+    """Return a body of JSON as its form; in JSON a number is no text, and a text no number."""
+    with _explaining_misfits():
+        return form.model_validate_json(body, strict=True)
+
+
+@contextmanager
+def _explaining_misfits() -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        raise build_field_problem(error.errors(include_url=False, include_input=False)) from None
+
+
+def require_json(headers: Mapping[str, str]) -> None:
+    """Raise `Problem` if a request says that its body is something else than JSON."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise Problem(415, f"The body is {kind[:80]!r}. Send JSON as application/json.")
 
 
 # -- versions of things, and places in lists --------------------------------------------------------------
@@ -291,7 +342,7 @@ def compute_etag(value: Any) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
-def answer_value(call: Call, value: Any) -> OperationAnswer:
+def answer_value(call: Call, value: Any) -> OperationAnswer[Any]:
     """Return a value with its ETag; 304 if the caller has it already."""
     etag = compute_etag(value)
     if call.method == "GET" and _is_listed(call.headers.get("if-none-match", ""), etag):

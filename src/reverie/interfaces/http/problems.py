@@ -112,24 +112,18 @@ def build_field_problem(wrong: Sequence[Any]) -> Problem:
     """Return the problem of a body or a query that is not of its form.
 
     Args:
-        wrong: Errors as pydantic lists them. FastAPI puts `query` or `path` before the name of a parameter.
+        wrong: Errors as pydantic lists them.
     """
     if any(each["type"] == "json_invalid" for each in wrong):
         return Problem(400, f"The body is no JSON: {_lower(wrong[0]['msg'])}.", kind="malformed-json")
-    if wrong[0]["loc"] == ("body",):
-        return Problem(400, "The body is missing. Send JSON.", kind="malformed-json")
     places = [
-        {"pointer": "".join(f"/{_escape(part)}" for part in _strip_place(each["loc"])), "detail": each["msg"]}
+        {"pointer": "".join(f"/{_escape(part)}" for part in each["loc"]), "detail": each["msg"]}
         for each in wrong
     ]
     first = places[0]
     more = f" ({len(places) - 1} more)" if len(places) > 1 else ""
     what = f"{first['pointer'] or 'The body'}: {_lower(first['detail'])}{more}. Correct it and send it again."
     return Problem(422, what, kind="invalid-input", errors=places)
-
-
-def _strip_place(names: Sequence[object]) -> Sequence[object]:
-    return names[1:] if names and names[0] in ("query", "path") else names
 
 
 def _escape(part: object) -> str:

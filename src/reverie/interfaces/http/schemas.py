@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
+import operator
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, fields
+from datetime import datetime, timedelta
+from functools import reduce
+from types import UnionType
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AwareDatetime, Field, create_model
 
-from reverie.consolidation.inbox import Verdict
-from reverie.domain.change import Subject
-from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn, WishName
+from reverie.admin.erasure.request import ErasureReport
+from reverie.consolidation.inbox import StepGroup, Verdict
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.domain.change import JournalEntry, Subject
+from reverie.domain.conversation import Role, SessionState, SessionStatus, ToolCall, Turn, WishName
 from reverie.domain.entry import Entry
-from reverie.domain.record import Kind, Layer, Origin, Record
+from reverie.domain.living_page import Line
+from reverie.domain.record import NOTHING, Kind, Layer, Origin
 from reverie.interfaces.http.operations import Form, ScopeQuery
-from reverie.repositories.activity import DayActivity
-from reverie.repositories.prompt_log import LineState, PromptLogEntry, PromptLogLine
-from reverie.repositories.records import Outcome
+from reverie.repositories.prompt_log import LineState, PromptLine, PromptLogEntry, PromptLogLine
+from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.repositories.wishes import ForgetRequest
 from reverie.search.hits import SearchMode, Source, Unit
-from reverie.search.searcher import Reason
+from reverie.search.searcher import LeftOut
 
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
@@ -32,18 +39,31 @@ Texts = tuple[str, ...]
 T = TypeVar("T")
 JournalReason = Annotated[str, Field(max_length=2_000)]
 
+_IN_JSON: dict[Any, Any] = {datetime: AwareDatetime, Iterable[str]: Texts, Mapping[str, str]: dict[str, str]}
 
-def describe(name: str, kind: type, *, without: Collection[str] = (), **more: Any) -> Any:
-    """Return the form of a value's fields, for the description of an answer.
+
+def derive(kind: type, *, without: Collection[str] = (), defaults: Mapping[str, Any] = NOTHING) -> Any:
+    """Return a form with the fields of a class, to be the base of another form.
 
     Args:
-        name: Name of the form.
-        kind: Data class of the value.
-        without: Fields that the answer does not have.
-        more: Further fields, as `pydantic.create_model` takes them.
+        kind: A data class, a named tuple or a typed dictionary.
+        without: Fields that the form does not have.
+        defaults: Defaults of fields; the others are required.
     """
-    fields = {each: (hint, ...) for each, hint in get_type_hints(kind).items() if each not in without}
-    return create_model(name, __base__=Form, __doc__=(kind.__doc__ or "").partition("\n")[0], **fields | more)
+    taken: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind).items():
+        if name not in without:
+            default, kept = defaults.get(name, ...), _to_json_type(hint)
+            taken[name] = (kept | None if default is None else kept), default
+    return create_model(f"{kind.__name__}Fields", __base__=Form, **taken)
+
+
+def _to_json_type(hint: Any) -> Any:
+    """Return the type that a value has in JSON."""
+    if get_origin(hint) in (Union, UnionType):
+        kept = (_to_json_type(each) for each in get_args(hint) if each is not timedelta)
+        return reduce(operator.or_, kept)
+    return _IN_JSON.get(hint, hint)
 
 
 class Items(Form, Generic[T]):
@@ -64,18 +84,13 @@ class ListPage(Form, Generic[T]):
 
 
 class CursorQuery(ScopeQuery):
-    """Query of a list whose pages have a fixed size.
+    """Query of a list.
 
     Attributes:
         cursor: `next` of the previous page.
     """
 
     cursor: str | None = None
-
-
-class PageQuery(CursorQuery):
-    """Query of a list."""
-
     limit: Limit = 50
 
 
@@ -92,27 +107,13 @@ class AsOfQuery(ScopeQuery):
 # -- records ---------------------------------------------------------------------------------------------
 
 
-class RecordInput(Form):
+_NEW_RECORD = {each.name: each.default for each in fields(NewRecord) if each.default is not MISSING}
+
+
+class RecordInput(derive(NewRecord, without=("scope",), defaults=_NEW_RECORD)):  # type: ignore[misc]
     """A record to save; see `Memory.save`."""
 
-    content: str
-    category: str | None = None
-    kind: Kind | None = None
-    layer: Layer | None = None
-    tags: Texts = ()
-    confidence: float = 0.8
-    importance: float = 0.5
-    source: str = ""
-    references: Texts = ()
-    origin: Origin = "owner"
-    pinned: bool = False
-    valid_from: AwareDatetime | None = None
-    valid_to: AwareDatetime | None = None
-    ttl: str | float | None = None
     metadata: dict[str, str] = Field(default_factory=dict)
-    created_at: AwareDatetime | None = None
-    draft: bool = False
-    keep_secret: bool = False
 
 
 class RecordBatch(Form):
@@ -121,38 +122,19 @@ class RecordBatch(Form):
     records: Annotated[list[RecordInput], Field(min_length=1, max_length=MOST_ITEMS)]
 
 
-class RecordPatch(Form):
+class RecordPatch(derive(RecordChanges, defaults=dict.fromkeys(RecordChanges.__annotations__))):  # type: ignore[misc]
     """New values of fields; those that are not given stay (RFC 7396)."""
 
-    content: str | None = None
-    category: str | None = None
-    kind: Kind | None = None
-    layer: Layer | None = None
-    tags: Texts | None = None
-    confidence: float | None = None
-    importance: float | None = None
-    source: str | None = None
-    references: Texts | None = None
-    origin: Origin | None = None
-    pinned: bool | None = None
-    keep_secret: bool | None = None
-    valid_from: AwareDatetime | None = None
-    valid_to: AwareDatetime | None = None
-    expires_at: AwareDatetime | None = None
     metadata: dict[str, str | None] | None = None
 
 
-class SavedRecord(Form):
+class SavedRecord(derive(SaveResult)):  # type: ignore[misc]
     """Result of a save."""
 
-    record: Record
-    outcome: Outcome
-    notice: str = ""
     kind: Kind
     about: Literal["owner", "other"]
-    until: AwareDatetime | None = None
+    until: AwareDatetime | None
     permission: bool
-    reason: str = ""
 
 
 class SavedRecords(Form):
@@ -174,7 +156,7 @@ class RecordFilter(Form):
     valid_at: AwareDatetime | None = None
 
 
-class RecordListQuery(RecordFilter, PageQuery, AsOfQuery):
+class RecordListQuery(RecordFilter, CursorQuery, AsOfQuery):
     """Query of a list of records.
 
     Attributes:
@@ -187,53 +169,10 @@ class RecordListQuery(RecordFilter, PageQuery, AsOfQuery):
     order: Literal["created", "changed"] = "created"
 
 
-class BulkChange(Form):
-    """A change of several records in one transaction.
-
-    Attributes:
-        action: `archive` takes them out of search, `label` adds `tags`, `vouch` gives them the owner's word.
-        tags: Tags to add.
-        reason: Reason for the journal.
-    """
-
-    ids: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_ITEMS)]
-    action: Literal["archive", "label", "vouch"]
-    tags: Texts = ()
-    reason: JournalReason = ""
-
-
-class Settlement(Form):
-    """Decision about two records that contradict each other.
-
-    Attributes:
-        holds: Id of the record that holds.
-        other: Id of the other one.
-        verdict: `ended` if the other one held until now, `wrong` if it never did, `both` if it holds too.
-        content: New text of the record that holds; None to leave it.
-        versions: ETags of both as they were read, so that neither has changed since; None to take any.
-        reason: Reason for the journal.
-    """
-
-    holds: str
-    other: str
-    verdict: Literal["ended", "wrong", "both"]
-    content: str | None = None
-    versions: tuple[str, str] | None = None
-    reason: JournalReason = ""
-
-
 class ReasonQuery(ScopeQuery):
     """Query of a change that takes a reason for the journal."""
 
     reason: JournalReason = ""
-
-
-class SubjectOutput(Form):
-    """A name or a category that records share, and how many these are."""
-
-    name: str
-    records: int
-    is_category: bool
 
 
 class Promotion(Form):
@@ -264,7 +203,7 @@ class SearchInput(RecordFilter):
     role: tuple[Role, ...] = ()
 
 
-class LeftOutHit(Form):
+class LeftOutHit(derive(LeftOut, without=("hit",))):  # type: ignore[misc]
     """A hit that was left out.
 
     Attributes:
@@ -273,8 +212,6 @@ class LeftOutHit(Form):
     """
 
     hit: dict[str, Any]
-    why: Reason
-    fields: list[str]
 
 
 class Hits(Form):
@@ -314,24 +251,21 @@ class SessionInput(Form):
     metadata: dict[str, str | None] = Field(default_factory=dict)
 
 
-class ToolCallInput(Form):
-    """A call of a tool."""
+class TurnVersion(Form):
+    """A new version of a turn; see `Session.replace_turn`."""
 
-    id: str
-    name: str
-    arguments: str = "{}"
+    content: str
+    metadata: dict[str, str] = Field(default_factory=dict)
 
 
-class TurnInput(Form):
+class TurnInput(TurnVersion):
     """A turn to add; see `Session.add`."""
 
     role: Role
-    content: str
     speaker: str = ""
     at: AwareDatetime | None = None
-    tool_calls: tuple[ToolCallInput, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
-    metadata: dict[str, str] = Field(default_factory=dict)
 
 
 class TurnBatch(Form):
@@ -346,11 +280,19 @@ class TurnIds(Form):
     turns: Annotated[list[str], Field(min_length=1, max_length=MOST_ITEMS)]
 
 
-class TurnVersion(Form):
-    """A new version of a turn; see `Session.replace_turn`."""
+class WishOutput(Form):
+    """What became of one wish; see `reverie.repositories.wishes.WishResult`."""
 
-    content: str
-    metadata: dict[str, str] = Field(default_factory=dict)
+    name: WishName
+    text: str
+    record: str | None
+    request: ForgetRequest | None
+
+
+class TurnsOutput(Items[Turn]):
+    """Turns that were added, and what became of what the last message of the user asks of the memory."""
+
+    wishes: list[WishOutput] = Field(default_factory=list)
 
 
 class ContextInput(Form):
@@ -392,23 +334,61 @@ class Count(Form):
     removed: int
 
 
+class PromptLogQuery(ScopeQuery):
+    """Query of the prompt log."""
+
+    limit: Limit = 50
+
+
+class PromptOutput(derive(PromptLogEntry, without=("lines",))):  # type: ignore[misc]
+    """Contents of one context in ids and numbers."""
+
+    total: int
+
+
+class PromptLineOutput(derive(PromptLogLine)):  # type: ignore[misc]
+    """One candidate of a context; `content` is None if it is no longer known."""
+
+    state: LineState
+    content: str | None
+    scope: str
+
+
+class PromptTextLine(derive(PromptLine)):  # type: ignore[misc]
+    """A line of a prompt as the model reads it, and why it is there."""
+
+
+class ExplainedPromptOutput(PromptOutput):
+    """Contents of a prompt, with the texts as they were then.
+
+    `text` is the exact text line by line. If that is no longer stored, `is_rebuilt` is true, and `text` has the rules
+    and the recalled lines with their words of that time.
+    """
+
+    question: str | None
+    standing: list[PromptLineOutput]
+    lines: list[PromptLineOutput]
+    text: list[PromptTextLine]
+    is_rebuilt: bool
+
+
 # -- pages and working memory ----------------------------------------------------------------------------
 
 
-class PageText(Form):
-    """A page or a log with its text."""
+class PageInput(Form):
+    """The whole text of a page."""
 
-    name: str
     content: str
 
 
-class LivingPageLine(Form):
-    """A line of the living page: a record, or one that was replaced, with the day in `note`."""
+class PageText(PageInput):
+    """A page or a log with its text."""
 
-    id: str
-    text: str
-    note: str
-    permission: bool
+    name: str
+
+
+class LivingPageLine(derive(Line, without=("tags", "is_pinned", "details"))):  # type: ignore[misc]
+    """A line of the living page: a record, or one that was replaced, with the day in `note`."""
 
 
 class LivingPageSection(Form):
@@ -435,12 +415,6 @@ class LivingPage(Form):
     proposed: int = 0
 
 
-class PageInput(Form):
-    """The whole text of a page."""
-
-    content: str
-
-
 class LineInput(Form):
     """A line of a page, or a paragraph of a log."""
 
@@ -457,7 +431,8 @@ class EntryInput(Form):
     tags: Texts = ()
 
 
-EntryOutput = describe("EntryOutput", Entry, without=("namespace",))
+class EntryOutput(derive(Entry, without=("namespace",))):  # type: ignore[misc]
+    """A value of working memory."""
 
 
 # -- history, plans, the whole ---------------------------------------------------------------------------
@@ -489,16 +464,10 @@ class EventsQuery(ScopeQuery):
     after: Number | None = None
 
 
-class JournalItem(Form):
+class JournalItem(derive(JournalEntry, without=("key", "edit", "operation", "subject"))):  # type: ignore[misc]
     """A change; `before` and `after` are None where it was erased."""
 
-    sequence: int
-    batch: int
-    at: AwareDatetime
-    actor: str
     operation: str
-    note: str
-    reference: str
     subject: str
     id: str | None
     change: str
@@ -557,106 +526,63 @@ class PlanDecision(ProposalDecision):
     groups: list[Number] | None = None
 
 
-class StepGroupOutput(Form):
+class StepGroupOutput(derive(StepGroup, without=("steps",))):  # type: ignore[misc]
     """Numbers of steps that are made together; `batch` is the number by which they can be undone."""
 
-    state: str
     steps: list[int]
-    reason: str
-    batch: int | None
 
 
-class PlanStepOutput(Form):
+class PlanStepOutput(derive(PlanStep, without=("edit",))):  # type: ignore[misc]
     """One proposed change."""
 
-    why: str
-    sources: Texts
     subject: str
     id: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
 
 
-class PlanOutput(Form):
+class PlanOutput(derive(Plan, without=("proposals", "cursors", "usage", "refused"))):  # type: ignore[misc]
     """A plan; `applied` is the number by which it can be undone."""
 
-    id: str
-    name: str
-    made_at: AwareDatetime
     steps: list[PlanStepOutput]
     groups: list[StepGroupOutput]
     decided: bool
-    refused: list[dict[str, str]]
-    notes: Texts
-    skipped: str
-    failed: str
+    refused: list[dict[str, Any]]
     usage: dict[str, int]
     applied: int | None
 
 
-class AppliedPlan(Form):
-    """Result of applying a plan."""
+class ForgetInput(Form):
+    """Content to erase, named in one way; see `Memory.admin`."""
 
-    plan: str
-    batch: int | None
-    changes: int
-
-
-PromptLineOutput = describe(
-    "PromptLineOutput", PromptLogLine, state=(LineState, ...), content=(str | None, ...), scope=(str, ...)
-)
-PromptOutput = describe("PromptOutput", PromptLogEntry, without=("lines",), total=(int, ...))
+    ids: Texts = ()
+    session: str | None = None
+    scope: str | None = None
+    match: str | None = None
+    request: str | None = None
+    turns: bool | None = None
 
 
-class PromptTextLine(Form):
-    """A line of a prompt as the model reads it, and why it is there."""
+class ForgetOrder(ForgetInput):
+    """Content to erase, with the digest of its preview."""
 
-    section: str
-    text: str
-    tokens: int
-    id: str
-    reason: str
+    digest: str
 
 
-class ExplainedPromptOutput(PromptOutput):  # type: ignore[misc, valid-type]
-    """Contents of a prompt, with the texts as they were then; `content` is None if it is no longer known.
+class ForgetOutput(derive(ErasureReport)):  # type: ignore[misc]
+    """Content that is erased, and remains that still contain it."""
 
-    `text` is the exact text line by line. If that is no longer stored, `is_rebuilt` is true, and `text` has the rules
-    and the recalled lines with their words of that time.
-    """
-
-    question: str | None
-    standing: list[PromptLineOutput]  # type: ignore[valid-type]
-    lines: list[PromptLineOutput]  # type: ignore[valid-type]
-    text: list[PromptTextLine]
-    is_rebuilt: bool
+    counts: dict[str, int]
+    digest: str
 
 
-class PromptLogQuery(ScopeQuery):
-    """Query of the prompt log."""
+class ForgetSubject(Form):
+    """What to forget, in a few words."""
 
-    limit: Limit = 50
-
-
-class ActivityQuery(Form):
-    """Query of the activity by day."""
-
-    days: Annotated[int, Field(ge=1, le=400)] = 30
+    subject: str = Field(min_length=1, max_length=10_000)
 
 
-DayOutput = describe("DayOutput", DayActivity, median_and_p95=(dict[str, list[int | None]], ...))
+class ProposedForgetting(Form):
+    """A request to forget that waits for a person; None if nothing about the subject is stored."""
 
-
-class WishOutput(Form):
-    """What became of one wish; see `reverie.repositories.wishes.WishResult`."""
-
-    name: WishName
-    text: str
-    record: str | None
     request: ForgetRequest | None
-
-
-class TurnsOutput(Items[Turn]):
-    """Turns that were added, and what became of what the last message of the user asks of the memory."""
-
-    wishes: list[WishOutput] = Field(default_factory=list)

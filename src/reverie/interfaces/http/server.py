@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import anyio
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -23,9 +23,16 @@ from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
-from reverie.interfaces.http.change_numbers import ChangeNumbers, ChangesByScope
+from reverie.interfaces.http.change_numbers import VisibleChanges
 from reverie.interfaces.http.idempotency import RepeatedRequests
-from reverie.interfaces.http.operations import Call, Operation, OperationAnswer, parse_number
+from reverie.interfaces.http.operations import (
+    Call,
+    Operation,
+    OperationAnswer,
+    parse_body,
+    parse_query,
+    require_json,
+)
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
@@ -40,9 +47,6 @@ LARGEST_BODY = 4 * 1024 * 1024
 BODY_S = 30
 """Seconds within which the body of a request must arrive."""
 
-WAIT_S = 2.0
-"""Seconds that a request with `Reverie-After` waits for that change."""
-
 LARGE = 500
 """Live records from which an overview may be a moment old."""
 
@@ -52,25 +56,9 @@ REFRESH_S = 10.0
 _MOST_OVERVIEWS = 100
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PROBE = "http.probe"
+_PROBE_S = 10
+_FOLDER_SIZE_S = 60
 _log = logging.getLogger("reverie.http")
-_T = TypeVar("_T")
-
-
-class _Recent(Generic[_T]):
-    """Function whose result is kept for some seconds. Safe to use from several threads."""
-
-    def __init__(self, compute: Callable[[], _T], *, seconds: float) -> None:
-        self._compute = compute
-        self._seconds = seconds
-        self._lock = threading.Lock()
-        self._kept: tuple[float, _T] | None = None
-
-    def __call__(self) -> _T:
-        with self._lock:
-            now = time.monotonic()
-            if self._kept is None or now - self._kept[0] > self._seconds:
-                self._kept = now, self._compute()
-            return self._kept[1]
 
 
 class Overview(NamedTuple):
@@ -94,35 +82,27 @@ class _Overviews:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._lock = threading.Lock()
         self._busy = threading.Lock()
         self._kept: dict[str, tuple[object, Overview]] = {}
         self._made_at = 0.0
 
     def __call__(self, view: ScopedMemory, version: object) -> Overview:
         """Return the overview of a scope as of a version, or of a large scope as of an earlier one."""
-        with self._lock:
-            kept = self._kept.get(view.scope)
-        if kept is not None and kept[0] == version:
-            return kept[1]
-        if kept is None or kept[1].counts.live < LARGE:
+        kept_version, kept = self._kept.get(view.scope, (None, None))
+        if kept is None or (kept_version != version and kept.counts.live < LARGE):
             return self._make(view, version)
-        if time.monotonic() - self._made_at > REFRESH_S and self._busy.acquire(blocking=False):
+        is_due = kept_version != version and time.monotonic() - self._made_at > REFRESH_S
+        if is_due and self._busy.acquire(blocking=False):
             threading.Thread(target=self._make_anew, args=(view, version), daemon=True).start()
-        return kept[1]
+        return kept
 
     def _make(self, view: ScopedMemory, version: object) -> Overview:
         self._made_at = time.monotonic()
-        made = Overview(
-            view.subjects.counts(),
-            view.subjects.list(),
-            view.page(),
-            self._memory.scoped(EVERY_SCOPE).scopes(),
-        )
-        with self._lock:
-            self._kept[view.scope] = version, made
-            if len(self._kept) > _MOST_OVERVIEWS:
-                del self._kept[next(iter(self._kept))]
+        subjects, scopes = view.subjects, self._memory.scoped(EVERY_SCOPE).scopes()
+        made = Overview(subjects.counts(), subjects.list(), view.page(), scopes)
+        if len(self._kept) >= _MOST_OVERVIEWS:
+            self._kept.clear()
+        self._kept[view.scope] = version, made
         return made
 
     def _make_anew(self, view: ScopedMemory, version: object) -> None:
@@ -180,9 +160,7 @@ class HttpServer:
         acting: Returns everybody's scope with an author of changes.
         has_effect: Returns whether some of these transactions can be taken back, as of the change of that number. The
             answer to the same question is kept, because each view of the overview asks it.
-        check_writable: Raises `StoreUnavailable` if nothing can be stored; tries it at most every ten seconds.
         uploads: Files that were uploaded for an import and wait to be confirmed, by a name that cannot be guessed.
-        folder_size: Returns the bytes of the memory's folder, as of the last minute: it has a file for each record.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -193,7 +171,7 @@ class HttpServer:
         """
         self.memory = memory
         self.tokens = TokenRegistry(memory)
-        self.changes = ChangesByScope(memory.history)
+        self.changes = VisibleChanges(memory.history)
         self.metrics = Metrics()
         self.threads = CallThreads()
         self.stopping = False
@@ -202,9 +180,10 @@ class HttpServer:
         self._repeated = RepeatedRequests(memory)
         self.acting = lru_cache(maxsize=1_000)(memory.acting)
         self.has_effect = lru_cache(maxsize=1)(self._has_effect)
-        self.check_writable = _Recent(self._probe, seconds=10)
-        self.folder_size = _Recent(lambda: compute_folder_size(memory.path), seconds=60)
         self.uploads: dict[str, Path] = {}
+        self._probe = lru_cache(maxsize=1)(self._write_probe)
+        self._measure_folder = lru_cache(maxsize=1)(lambda _: compute_folder_size(memory.path))
+        self._began_at = time.monotonic()
         self._overviews = _Overviews(memory)
         self._refreshing = threading.Lock()
         self._refreshes = 0
@@ -215,7 +194,19 @@ class HttpServer:
         for end in self.at_stop:
             end()
 
-    def _probe(self) -> None:
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` if nothing can be stored; it is tried at most every ten seconds."""
+        self._probe(self._count_spans(_PROBE_S))
+
+    def folder_size(self) -> int:
+        """Return the bytes of the memory's folder, as of the last minute: it has a file for each record."""
+        return self._measure_folder(self._count_spans(_FOLDER_SIZE_S))
+
+    def _count_spans(self, seconds: int) -> int:
+        """Return how many spans of so many seconds have passed."""
+        return int((time.monotonic() - self._began_at) // seconds)
+
+    def _write_probe(self, _span: int) -> None:
         self.memory.admin.cursors.set({_PROBE: format_time(self.memory.now())})
 
     def _has_effect(self, batches: tuple[int, ...], _sequence: int) -> bool:
@@ -274,63 +265,40 @@ class HttpServer:
                 span.fail(str(response.status_code))
         return response
 
-    async def wait_for(self, text: str, caller: Caller) -> None:
-        """Wait until this server has seen the change that the header `Reverie-After` names."""
-        number = parse_number(text)
-        if number is None:
-            raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
-        with anyio.move_on_after(WAIT_S):
-            while await self.threads.run(partial(self._find_newest, caller)) < number:
-                await anyio.sleep(0.02)
-            return
-        raise Problem(
-            503,
-            f"This server has not seen change {text} yet. Try again, or leave out Reverie-After.",
-            kind="not-yet-seen",
-            headers={"Retry-After": "1"},
-        )
+    async def do(self, operation: Operation, request: Request) -> Response:
+        """Do an operation of the API, and return its answer.
 
-    def _find_newest(self, caller: Caller) -> int:
-        """Return the number of the newest change that a caller sees."""
-        return ChangeNumbers(self.changes, caller.scope).show(self.memory.history.sequence())
-
-    def run(
-        self, operation: Operation, request: Request, caller: Caller, query: Any, value: Any, body: bytes
-    ) -> Response:
-        """Do the operation of a checked request, on a thread.
-
-        Args:
-            operation: The operation.
-            request: The request.
-            caller: Who sends it.
-            query: Its query, of the operation's form.
-            value: Its body, of the operation's form.
-            body: Its body as it was sent.
+        Raises:
+            Problem: the caller may not do it, or the request is not of its form.
         """
+        body = b""
+        if operation.body is not None:
+            require_json(request.headers)
+            body = await read_body(request)
+        return await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
+
+    def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
+        """Do an operation, on a thread."""
+        caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
+        query = parse_query(operation.query, request.query_params.multi_items())
+        value = None if operation.body is None else parse_body(operation.body, body)
         if operation.needs_match and "if-match" not in request.headers:
             raise Problem(428, "This changes a version: read it first, and send its ETag as If-Match.")
         if operation.right is not None:  # health says nothing of files
             self.refresh_files()
+        path, headers = request.path_params, request.headers
         call = Call(
-            server=self,
-            caller=caller,
-            method=operation.method,
-            path=request.path_params,
-            query=query,
-            headers=request.headers,
+            server=self, caller=caller, method=operation.method, path=path, query=query, headers=headers
         )
-
-        def act() -> OperationAnswer:
-            return operation.answer_call(call, value)
-
+        act = partial(operation.answer_call, call, value)
         key = request.headers.get("idempotency-key")
         if key is None or operation.replay is None:
             answer = act()
         else:
-            asked = f"{request.method} {request.url.path}?{request.url.query}"
-            answer = self._repeated.run(call, key, asked, body, act, operation.replay)
+            asked = f"{request.method} {request.url.path}?{request.url.query}".encode() + b"\n" + body
+            answer = self._repeated.run(call, key, asked, act, operation.replay)
         if operation.method != "GET" and operation.right is not None:
-            answer.headers["Reverie-Sequence"] = str(self._find_newest(caller))
+            answer.headers["Reverie-Sequence"] = str(call.numbers.show(self.memory.history.sequence()))
         return _to_response(operation, answer)
 
     def refresh_files(self) -> None:
@@ -414,7 +382,7 @@ async def read_body(request: Request) -> bytes:
     raise Problem(408, f"The body did not arrive within {BODY_S} seconds. Send it again.")
 
 
-def _to_response(operation: Operation, answer: OperationAnswer) -> Response:
+def _to_response(operation: Operation, answer: OperationAnswer[Any]) -> Response:
     if isinstance(answer.body, Response):
         response = answer.body
         response.headers.update(answer.headers)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from starlette.responses import Response
-
+from reverie.domain.conversation import Turn
 from reverie.domain.errors import NotFound
 from reverie.domain.text.languages import get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, tokenize_chunks
-from reverie.interfaces.http import conversations, records
-from reverie.interfaces.http.operations import Call, encode_cursor
-from reverie.interfaces.http.page import views
+from reverie.interfaces.http import conversations
+from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import quote_path
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, ViewQuery, perform
+from reverie.interfaces.http.schemas import CursorQuery
+from reverie.search.hits import Source
 
 VIEWS = ViewList()
 
@@ -28,45 +27,47 @@ _NO_SESSION = "page:what-if"
 
 
 @VIEWS.add("GET", "/conversations", "read")
-def show_conversations(call: Call) -> Screen:
+def show_conversations(call: Call[ViewQuery]) -> Screen:
     """Show the conversations, the latest active first."""
-    page = perform(call, conversations.list_sessions, cursor=call.query.cursor, limit=_LISTED)
+    query = CursorQuery(scope=call.query.scope, cursor=call.query.cursor, limit=_LISTED)
+    page = conversations.list_sessions(call.with_query(query)).body
     return Screen("conversations.html", items=page["items"], following=page["next"])
 
 
 @VIEWS.add("GET", "/conversations/{id:path}", "read")
-def show_conversation(call: Call) -> Screen:
+def show_conversation(call: Call[ViewQuery]) -> Screen:
     """Show a conversation, the latest turns unless another position is asked for."""
-    state, start = perform(call, conversations.get_session), call.query.start
+    state, start = conversations.read_session(call), call.query.start
     if start is None:
-        last = call.reader.turns(state["id"], start=-1)
+        last = call.reader.turns(state.id, start=-1)
         start = max(last[0].position + 1 - _MOST_TURNS, 0) if last else 0
-    cursor = encode_cursor([start], of=(call.path["id"], call.query.scope))
-    page = perform(call, conversations.list_turns, limit=_MOST_TURNS, cursor=cursor)
-    ids = {turn["id"] for turn in page["items"]}
+    turns = call.reader.turns(state.id, start=start, stop=start + _MOST_TURNS + 1)
+    shown, ids = turns[:_MOST_TURNS], {turn.id for turn in turns[:_MOST_TURNS]}
     learned = [each for each in call.reader.list(limit=200, parts=True) if ids.intersection(each.references)]
     return Screen(
         "conversation.html",
-        title=call.reader.title(state["id"]),
+        title=call.reader.title(state.id),
         session=state,
-        turns=_attach_prompts(call, state["id"], page["items"]),
+        turns=_attach_prompts(call, state.id, shown),
         learned=learned,
         earlier=max(start - _MOST_TURNS, 0) if start else None,
-        later=start + _MOST_TURNS if page["next"] else None,
+        later=start + _MOST_TURNS if len(turns) > _MOST_TURNS else None,
     )
 
 
-def _attach_prompts(call: Call, session: str, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _attach_prompts(call: Call, session: str, turns: Sequence[Turn]) -> list[dict[str, Any]]:
     """Return the turns, each answer with the prompt that it was given and the recalled records."""
     prompts, asked = {each.position: each for each in call.reader.prompts.list(session, limit=None)}, None
+    shown = []
     for turn in turns:
-        asked = prompts.get(turn["position"], asked) if turn["role"] == "user" else asked
-        turn["prompt"], turn["recalled"] = None, []
-        if turn["role"] == "assistant" and turn["content"] and asked is not None:
+        each: dict[str, Any] = {"turn": turn, "prompt": None, "recalled": []}
+        asked = prompts.get(turn.position, asked) if turn.role == "user" else asked
+        if turn.role == "assistant" and turn.content and asked is not None:
             ids = [line.id for line in asked.lines if line.verdict in _SHOWN][:12]
-            turn["recalled"] = [each for name in ids if (each := call.reader.get(name)) is not None]
-            turn["prompt"], asked = asked, None
-    return turns
+            each["recalled"] = [record for name in ids if (record := call.reader.get(name)) is not None]
+            each["prompt"], asked = asked, None
+        shown.append(each)
+    return shown
 
 
 @VIEWS.add("POST", "/conversations-change/{id:path}", "write")
@@ -75,16 +76,8 @@ def change_conversation(call: Call, fields: Fields) -> Redirect:
     change: dict[str, Any] = {"status": fields.get("status")}
     if fields.list("title"):
         change = {"metadata": {"title": fields.get("title").strip()}}
-    state = perform(call, conversations.change_session, body=change)
-    return Redirect("/conversations/" + quote_path(state["id"]))
-
-
-@VIEWS.add("GET", "/conversations-file/{id:path}", "read")
-def save_conversation(call: Call) -> Response:
-    """Answer with a conversation as a file of JSON lines."""
-    turns = call.reader.turns(perform(call, conversations.get_session)["id"])
-    rows = [json.dumps(turn.to_dict(), ensure_ascii=False) for turn in turns]
-    return views.build_file("conversation.jsonl", "\n".join(rows))
+    state = perform(call, conversations.change_session, **change)
+    return Redirect("/conversations/" + quote_path(state.id))
 
 
 # -- why ---------------------------------------------------------------------------------------------------
@@ -93,16 +86,16 @@ def save_conversation(call: Call) -> Response:
 @VIEWS.add("GET", "/why/{id:path}/{position:number}", "read")
 def show_prompt(call: Call) -> Screen:
     """Show the exact prompt of an answer line by line, each with its reason, and what was left out."""
-    prompt = perform(call, conversations.get_pack)
-    session, position = prompt["session"], prompt["position"]
+    session, position = call.path["id"], int(call.path["position"])
+    prompt = call.reader.prompts.get(session, position).to_dict()
+    session = prompt["session"]
     turns = call.reader.turns(session, start=position, stop=position + 8)
     earlier = (each.position for each in call.reader.prompts.list(session, limit=None))
     answers = (turn for turn in turns if turn.role == "assistant" and turn.content)
+    question = prompt["question"] or (turns[0].content if turns else "")
     return Screen(
         "why.html",
-        **_describe_prompt(
-            prompt, prompt["lines"], prompt["question"] or (turns[0].content if turns else "")
-        ),
+        **_describe_prompt(prompt, prompt["lines"], question),
         session=session,
         position=position,
         asked_at=prompt["at"],
@@ -113,7 +106,7 @@ def show_prompt(call: Call) -> Screen:
 
 
 @VIEWS.add("GET", "/what-if", "read")
-def try_prompt(call: Call) -> Screen:
+def try_prompt(call: Call[ViewQuery]) -> Screen:
     """Show the prompt that a message would get now; nothing is stored, and no model is called."""
     session, message, tokens = call.query.session, call.query.message, call.query.tokens
     if session and not call.reader.turns(session, stop=1):
@@ -121,7 +114,7 @@ def try_prompt(call: Call) -> Screen:
     body: dict[str, Any] = {"message": message, "record_shown": False}
     if tokens is not None:
         body |= {"soft_tokens": tokens, "hard_tokens": tokens}
-    pack = perform(call, conversations.build_context, path={"id": session or _NO_SESSION}, body=body)
+    pack = perform(call, conversations.build_context, path=session or _NO_SESSION, **body)
     candidates = [*pack["candidates"], *_list_unconsidered(call, pack)]
     pack |= pack["diagnostics"] | {"text": pack["lines"], "is_rebuilt": False}
     other = _compare_with_last(call, session, pack["lines"])
@@ -170,12 +163,14 @@ def _list_unconsidered(call: Call, pack: Mapping[str, Any]) -> list[dict[str, An
     """Return archived records, and those with too little of the message, as candidates."""
     if not pack["query"]:
         return []
-    body = {"query": pack["query"], "sources": ["records", "turns"], "left_out": _MOST_UNCONSIDERED}
+    sources: tuple[Source, ...] = ("records", "turns")
     known = {each["id"] for each in pack["candidates"]}
+    hits = call.reader.search(pack["query"], sources=sources)
+    left = call.reader.left_out(pack["query"], hits, most=_MOST_UNCONSIDERED, sources=sources)
     return [
-        {**each["hit"], "verdict": "weak" if each["why"] == "floor" else "archived"}
-        for each in perform(call, records.search, body=body)["left_out"]
-        if each["why"] in ("archived", "floor") and each["hit"]["id"] not in known
+        {**each.hit.to_dict(), "verdict": "weak" if each.why == "floor" else "archived"}
+        for each in left
+        if each.why in ("archived", "floor") and each.hit.id not in known
     ]
 
 

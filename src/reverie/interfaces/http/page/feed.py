@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import NotFound
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import compare_texts, compare_values, quote_path
-from reverie.interfaces.http.page.views import perform
+from reverie.interfaces.http.schemas import JournalQuery
 
 _BY_PEOPLE = ("owner", "page", "http", "cli")
 _LONGEST_DREAM = timedelta(hours=2)
@@ -85,16 +87,23 @@ def _find_path(item: Mapping[str, Any], value: Mapping[str, Any]) -> str:
     return ""
 
 
+def list_changes(call: Call, **query: Any) -> tuple[list[dict[str, Any]], int | None]:
+    """Return changes as views show them, the newest first, and the `before` of the next ones."""
+    scope = getattr(call.query, "scope", "")
+    form = JournalQuery(scope=scope, newest_first=True, **query)
+    page = call.numbers.show_all(changes.list_changes(call.with_query(form)).body)
+    return [describe_change(item) for item in page["items"]], page["next"]
+
+
 def list_recent(call: Call, *, since: datetime, limit: int) -> list[dict[str, Any]]:
     """Return the last changes of memories, the newest first; those of one dream as one item with its `batches`."""
     items: list[dict[str, Any]] = []
     before: int | None = None
     for _ in range(_MOST_READ):
-        page = perform(call, changes.list_changes, limit=100, newest_first=True, since=since, before=before)
-        for item in page["items"]:
+        found, before = list_changes(call, limit=100, since=since, before=before)
+        for item in found:
             if item["subject"] == "record":
-                _add_recent(items, describe_change(item))
-        before = page["next"]
+                _add_recent(items, item)
         if before is None or len(items) >= limit:
             break
     return items[:limit]
@@ -103,7 +112,11 @@ def list_recent(call: Call, *, since: datetime, limit: int) -> list[dict[str, An
 def _add_recent(items: list[dict[str, Any]], item: dict[str, Any]) -> None:
     last = items[-1] if items else None
     if item["operation"] == "dream":
-        if last is None or "batches" not in last or _is_apart(last, item):
+        if (
+            last is None
+            or "batches" not in last
+            or parse_time(last["at"]) - parse_time(item["at"]) > _LONGEST_DREAM
+        ):
             items.append({**item, "verb": "", "batches": set(), "number": 0})
         items[-1]["batches"].add(item["batch"])
         items[-1]["number"] += 1
@@ -111,41 +124,29 @@ def _add_recent(items: list[dict[str, Any]], item: dict[str, Any]) -> None:
         items.append(item)
 
 
-def _is_apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    return parse_time(a["at"]) - parse_time(b["at"]) > _LONGEST_DREAM
-
-
 def find_change(call: Call, number: int) -> dict[str, Any] | None:
     """Return the change of that number that the caller sees; None without one."""
-    items = perform(call, changes.list_changes, after=max(number - 1, 0), limit=1)["items"]
-    return describe_change(items[0]) if items and items[0]["sequence"] == number else None
+    found, _ = list_changes(call, before=number + 1, limit=1)
+    return found[0] if found and found[0]["sequence"] == number else None
 
 
 def find_last_dream(call: Call) -> dict[str, Any] | None:
     """Return the passes of the last dream that was carried out, its changes, and its transactions while they last."""
+    history = call.memory.history
     entries = [each for each in call.memory.dreams.log() if each["state"] != "waiting"]
     if not entries:
         return None
     passes = [each for each in entries if each.get("dream") == entries[-1].get("dream")]
     made = tuple(int(str(each["batch"])) for each in passes if each["batch"])
-    has_effect = call.server.has_effect(made, call.server.memory.history.sequence())
+    rows = []
+    for batch in made:
+        with suppress(NotFound):  # it was erased
+            rows += history.transaction(batch)
+    has_effect = call.server.has_effect(made, history.sequence())
     return {
         "at": passes[0]["at"],
         "passes": passes,
-        "changes": [describe_change(each) for each in _read_batches(call, made)],
+        "changes": [describe_change(serialize_change(row)) for row in rows if row.subject == "record"],
         "batches": made if has_effect else (),
         "is_taken_back": bool(made) and not has_effect,
     }
-
-
-def _read_batches(call: Call, batches: Iterable[int]) -> list[dict[str, Any]]:
-    """Return the changes of records in some transactions."""
-    from reverie.admin.history.diff import serialize_change
-
-    rows = []
-    for batch in batches:
-        try:
-            rows += call.memory.history.transaction(batch)
-        except NotFound:  # it was erased
-            continue
-    return [item for row in rows if (item := serialize_change(row))["subject"] == "record"]

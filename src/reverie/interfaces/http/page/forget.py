@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from reverie.domain.errors import NotFound
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import administration
-from reverie.interfaces.http.operations import Call, Empty, Form
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
+from reverie.interfaces.http.operations import Call
+from reverie.interfaces.http.page.views import Fields, Plain, Redirect, Screen, ViewList, perform
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import Texts
 
@@ -20,7 +21,7 @@ _SELECTABLE = ("record", "turn", "paragraph")
 """Subjects that are erased by their ids; the others go with the text."""
 
 
-class ForgetQuery(Form):
+class ForgetQuery(Plain):
     """Query of a preview: what is to be forgotten, in one of these ways."""
 
     what: str = ""
@@ -29,28 +30,28 @@ class ForgetQuery(Form):
     scope: str = ""
 
 
-@VIEWS.add("GET", "/forget", "forget", query=Empty, is_whole=True)
-def show_forget(call: Call) -> Screen:
+@VIEWS.add("GET", "/forget", "forget", is_whole=True)
+def show_forget(call: Call[Plain]) -> Screen:
     """Show the form that asks what to forget."""
     return Screen("forget.html", subjects=call.server.overview(call.view).subjects)
 
 
-@VIEWS.add("GET", "/forget/preview", "forget", query=ForgetQuery, is_whole=True)
-def preview_forgetting(call: Call) -> Screen:
+@VIEWS.add("GET", "/forget/preview", "forget", is_whole=True)
+def preview_forgetting(call: Call[ForgetQuery]) -> Screen:
     """Show everything that would be erased; nothing is erased yet."""
-    query: ForgetQuery = call.query
+    query = call.query
     order = {"match": query.what.strip(), "session": query.session, "scope": query.scope}
     return _draw_preview(call, _build_order({**order, "ids": list(query.ids)}))
 
 
-@VIEWS.add("POST", "/forget/preview", "forget", query=Empty, is_whole=True)
-def update_preview(call: Call, fields: Fields) -> Screen:
+@VIEWS.add("POST", "/forget/preview", "forget", is_whole=True)
+def update_preview(call: Call[Plain], fields: Fields) -> Screen:
     """Show what would be erased of the items that are still checked."""
     return _draw_preview(call, _read_order(fields), chosen=fields.list("ids"))
 
 
-@VIEWS.add("POST", "/forget", "forget", query=Empty, is_whole=True)
-def forget(call: Call, fields: Fields) -> Screen:
+@VIEWS.add("POST", "/forget", "forget", is_whole=True)
+def forget(call: Call[Plain], fields: Fields) -> Screen:
     """Erase what the preview showed, once its number was typed."""
     order, chosen = _read_order(fields), fields.list("ids")
     effective = _narrow(order, _find(call, order), set(chosen))
@@ -61,14 +62,14 @@ def forget(call: Call, fields: Fields) -> Screen:
     if fields.get("count").strip() != str(len(report["going"])):
         alert = f"The number does not fit. Type {len(report['going'])} to erase these items."
         return _draw_preview(call, order, chosen=chosen, alert=alert)
-    done = perform(call, administration.forget, body={**effective, "digest": report["digest"]})
+    done = perform(call, administration.forget, **effective, digest=report["digest"])
     return Screen("forgotten.html", report=done)
 
 
-@VIEWS.add("POST", "/forget/drop", "forget", query=Empty, is_whole=True)
-def drop_request(call: Call, fields: Fields) -> Redirect:
+@VIEWS.add("POST", "/forget/drop", "forget", is_whole=True)
+def drop_request(call: Call[Plain], fields: Fields) -> Redirect:
     """Drop a request to forget that was made in a conversation; nothing is erased."""
-    perform(call, administration.drop_forget_request, path={"id": fields.get("id")})
+    perform(call, administration.drop_forget_request, path=fields.get("id"))
     return Redirect("/forget", done=0)
 
 
@@ -87,11 +88,10 @@ def _read_order(fields: Fields) -> dict[str, Any]:
 
 def _find(call: Call, order: dict[str, Any]) -> dict[str, Any]:
     """Return what the operation would erase; nothing if nothing has the text."""
-    try:
-        report: dict[str, Any] = perform(call, administration.preview_erasure, body=order)
-    except NotFound:
-        report = dict(_NOTHING)
-    return report
+    with suppress(NotFound):
+        report: dict[str, Any] = perform(call, administration.preview_erasure, **order)
+        return report
+    return dict(_NOTHING)
 
 
 def _narrow(order: dict[str, Any], report: dict[str, Any], chosen: set[str]) -> dict[str, Any]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from typing import Any
 
-from starlette.responses import Response
-
+from reverie.admin.history.diff import serialize_change
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
-from reverie.interfaces.http import records, schemas
+from reverie.interfaces.http import records
 from reverie.interfaces.http.operations import Call, compute_etag
 from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.conversations import find_shared_words
@@ -23,7 +20,9 @@ from reverie.interfaces.http.page.feed import describe_change
 from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, ViewQuery, perform
 from reverie.interfaces.http.problems import Problem
-from reverie.search.hits import SOURCES
+from reverie.interfaces.http.schemas import MOST_ITEMS
+from reverie.reader import MemoryReader
+from reverie.search.hits import SOURCES, Hit
 
 VIEWS = ViewList()
 
@@ -33,23 +32,29 @@ _GOOD = 0.12
 """Score from which a hit is a good match, unless another one is four times as good."""
 _LISTED = 50
 _BESIDE = 25
-_SAVED = 10_000
 _ENOUGH = 3  # good matches, with which nothing else is looked for
 _LAST_CHANGED = 600  # among which those that ended are looked for
 
 
 @VIEWS.add("GET", "/memories", "read")
-def show_memories(call: Call) -> Screen:
+def show_memories(call: Call[ViewQuery]) -> Screen:
     """Show a list of records with filters, or what a search finds."""
-    if call.query.q:
-        return _show_hits(call)
-    page = _list_records(call, limit=_LISTED)
-    overview = call.server.overview(call.view)
-    return Screen("memories.html", items=page["items"], following=page["next"], overview=overview)
+    with _reading(call) as reader:
+        if call.query.q:
+            return _show_hits(call.query, reader)
+        items, following = _list_records(call, reader, limit=_LISTED)
+    return Screen("memories.html", items=items, following=following, overview=call.server.overview(call.view))
 
 
-def _list_records(call: Call, *, limit: int) -> dict[str, Any]:
-    """Return the records of a query without words."""
+def _reading(call: Call[ViewQuery]) -> AbstractContextManager[MemoryReader]:
+    """Open the scope that the view shows, as of the time that it names."""
+    return records.open_reader(call, views.read_moment(call.query.as_of, "as_of"))
+
+
+def _list_records(
+    call: Call[ViewQuery], reader: MemoryReader, *, limit: int
+) -> tuple[list[Record], str | None]:
+    """Return the records of a query without words, and the cursor of the next ones."""
     query, now = call.query, call.memory.now()
     names = ("kind", "origin", "category")
     filters: dict[str, Any] = {name: (value,) for name in names if (value := getattr(query, name))}
@@ -59,27 +64,16 @@ def _list_records(call: Call, *, limit: int) -> dict[str, Any]:
             if query.about
             else call.reader.list(limit=_LAST_CHANGED, parts=True, **filters)
         )
-        return {
-            "items": [each.to_dict() for each in found if _is_wanted(query, each, now)][:limit],
-            "next": None,
-        }
-    page: dict[str, Any] = perform(
-        call,
-        records.list_records,
-        archived=query.state == "archived",
-        limit=limit,
-        cursor=query.cursor,
-        as_of=views.read_moment(query.as_of, "as_of"),
-        created_after=now - timedelta(days=int(query.days)) if query.days else None,
-        valid_at=now if query.state == "current" else None,
-        pinned=True if query.state == "pinned" else None,
-        tags=query.tags,
-        **filters,
-    )
-    return page
+        return [each for each in found if _is_wanted(query, each, now)][:limit], None
+    filters |= {"valid_at": now} if query.state == "current" else {}
+    filters |= {"pinned": True} if query.state == "pinned" else {}
+    filters |= {"created_after": now - timedelta(days=int(query.days))} if query.days else {}
+    of = (call.caller.token, query.model_copy(update={"cursor": None}))
+    more = {"archived": query.state == "archived", "tags": query.tags, "parts": True}
+    return records.read_created(reader, query.cursor, of=of, limit=limit, **filters, **more)
 
 
-def _is_wanted(query: ViewQuery, record: Record, now: Any) -> bool:
+def _is_wanted(query: ViewQuery, record: Record, now: datetime) -> bool:
     """Return whether a record passes the filters beside its name."""
     is_ended = record.valid_to is not None and record.valid_to <= now
     states = {"ended": is_ended, "current": not is_ended, "pinned": record.pinned, "archived": False}
@@ -92,68 +86,33 @@ def _is_wanted(query: ViewQuery, record: Record, now: Any) -> bool:
     )
 
 
-def _show_hits(call: Call) -> Screen:
-    query = call.query
-    body: dict[str, Any] = {"query": query.q, "mode": query.mode, "limit": _MOST_HITS}
-    body["sources"] = [query.source] if query.source else list(SOURCES)
-    as_of = views.read_moment(query.as_of, "as_of")
-    found = perform(call, records.search, body=body, as_of=as_of)
-    hits = [_describe_hit(hit, query.q) for hit in found["hits"]]
-    least = max(_GOOD, max((hit["score"] for hit in hits), default=0.0) / 4)
-    good, weak = ([hit for hit in hits if (hit["score"] >= least) is wanted] for wanted in (True, False))
+def _show_hits(query: ViewQuery, reader: MemoryReader) -> Screen:
+    options: dict[str, Any] = {"sources": query.source or SOURCES, "mode": query.mode, "limit": _MOST_HITS}
+    found = reader.search(query.q, **options)
+    hits = [_describe_hit(hit, query.q) for hit in found]
+    least = max(_GOOD, max((hit.score for hit in found), default=0.0) / 4)
+    good, weak = (
+        [each for each in hits if (each["hit"].score >= least) is wanted] for wanted in (True, False)
+    )
     if len(good) < _ENOUGH:
-        found = perform(call, records.search, body={**body, "left_out": _MOST_WEAK}, as_of=as_of)
-        weak += [{**_describe_hit(each["hit"], query.q), "why": each["why"]} for each in found["left_out"]]
+        left = reader.left_out(query.q, found, most=_MOST_WEAK, **options)
+        weak += [{**_describe_hit(each.hit, query.q), "why": each.why} for each in left]
     return Screen("search.html", q=query.q, hits=good, weak=weak)
 
 
-def _describe_hit(hit: dict[str, Any], question: str) -> dict[str, Any]:
+def _describe_hit(hit: Hit, question: str) -> dict[str, Any]:
     """Return a hit with the part of its text to show, and the words that the question shares with it."""
-    matched = hit["explanation"]["matched"]
-    text = formatting.extract_excerpt(hit["passage"] or hit["content"], matched, longest=400)
-    value = hit.get("record") or hit.get("turn") or hit.get("paragraph")
+    matched = hit.explanation.matched
+    text = formatting.extract_excerpt(hit.passage or hit.content, matched, longest=400)
     words, close = find_shared_words(question, text), [word for word in matched if "≈" in word]
-    return {**hit, "text": text, "value": value, "words": words, "close": close}
-
-
-@VIEWS.add("GET", "/memories-list/{form}", "read")
-def save_list(call: Call) -> Response:
-    """Answer with the list as a file."""
-    items: list[dict[str, Any]] = []
-    while len(items) < _SAVED:
-        page = _list_records(call, limit=schemas.MOST_ITEMS)
-        items += page["items"]
-        call.query.cursor = page["next"]
-        if not page["next"]:
-            break
-    if call.path["form"] == "json":
-        text = json.dumps(items, ensure_ascii=False, indent=1)
-        return views.build_file("memories.json", text, "application/json")
-    return views.build_file("memories.csv", _write_csv(items), "text/csv")
-
-
-def _write_csv(items: Sequence[dict[str, Any]]) -> str:
-    """Return records as CSV. A text that a spreadsheet would compute begins with an apostrophe."""
-    names = ("id", "content", "kind", "category", "origin", "created_at", "valid_to", "scope")
-    rows = [[str(item[name] or "") for name in names] for item in items]
-    target = io.StringIO()
-    csv.writer(target).writerows(
-        [
-            names,
-            *(
-                [f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t") else cell for cell in row]
-                for row in rows
-            ),
-        ]
-    )
-    return target.getvalue()
+    return {"hit": hit, "text": text, "words": words, "close": close, "why": ""}
 
 
 # -- one memory ------------------------------------------------------------------------------------------
 
 
 @VIEWS.add("GET", "/memories/new", "write")
-def show_new_memory(call: Call) -> Screen:
+def show_new_memory(call: Call[ViewQuery]) -> Screen:
     """Show the form of a new memory."""
     given = {"content": call.query.content, "category": call.query.category, "tags": call.query.tags}
     return Screen("memory_new.html", problem=None, given=given)
@@ -162,19 +121,17 @@ def show_new_memory(call: Call) -> Screen:
 @VIEWS.add("POST", "/memories", "write")
 def add_memory(call: Call, fields: Fields) -> Screen | Redirect:
     """Save a line; its section decides the kind, else what it says."""
-    body: dict[str, Any] = {"content": fields.get("content")}
+    body: dict[str, Any] = {"content": fields.get("content"), "tags": fields.words("tags")}
     body |= {name: fields.get(name) for name in ("kind", "category") if fields.get(name)}
     if fields.get("section") == "help" or fields.get("rule"):
         body["kind"] = "constraint"
-    if tags := fields.words("tags"):
-        body["tags"] = tags
     try:
-        saved = perform(call, records.save_record, body=body)
+        saved = perform(call, records.save_record, **body)
     except Problem as problem:
         if problem.status != 422:
             raise
-        return Screen("memory_new.html", status=422, problem=problem, given={"tags": [], **body})
-    return Redirect(views.choose_local_path(fields.get("next"), f"/memories/{saved['record']['id']}"))
+        return Screen("memory_new.html", status=422, problem=problem, given=body)
+    return Redirect(views.choose_local_path(fields.get("next"), f"/memories/{saved.record.id}"))
 
 
 @VIEWS.add("GET", "/item/{id}", "read")
@@ -195,28 +152,32 @@ def show_memory(call: Call) -> Screen:
     return _draw_memory(call)
 
 
-def _draw_memory(call: Call, given: dict[str, Any] | None = None, problem: Problem | None = None) -> Screen:
-    as_of = views.read_moment(call.query.as_of, "as_of")
-    record = perform(call, records.get_record, as_of=as_of)
-    history = perform(call, records.get_record_history)["items"]
-    is_own = record["scope"] == call.view.scope and as_of is None
+def _draw_memory(
+    call: Call[ViewQuery], given: Mapping[str, Any] | None = None, problem: Problem | None = None
+) -> Screen:
+    with _reading(call) as reader:
+        record = records.get_record_of(call, reader)
+        items, _ = _list_records(call, reader, limit=_BESIDE)
+    history = [
+        serialize_change(row) for row in call.memory.history.log(record.id, limit=1_000, newest_first=True)
+    ]
+    is_own = record.scope == call.view.scope and not call.query.as_of
     return Screen(
         "memory.html",
         status=200 if problem is None else problem.status,
-        title=record["content"][:80],
+        title=record.content[:80],
         record=record,
         etag=compute_etag(record),
         given=given,
         problem=problem,
-        history=[describe_change(item) for item in reversed(history)],
-        blame=perform(call, records.get_record_blame),
-        items=_list_records(call, limit=_BESIDE)["items"],
+        history=[describe_change(item) for item in call.numbers.show_all(history)],
+        blame=records.get_record_blame(call).body,
+        items=items,
         may_change=is_own and views.is_allowed(call, "write"),
     )
 
 
-_ACTIONS = {"pin": records.pin_record, "unpin": records.unpin_record, "restore": records.restore_record}
-_MATCHED = {"end": records.end_record, "archive": records.archive_record}
+_ACTIONS = {"end": records.end_record, "archive": records.archive_record, "restore": records.restore_record}
 
 
 @VIEWS.add("POST", "/memories/{id}", "write")
@@ -226,18 +187,18 @@ def change_memory(call: Call, fields: Fields) -> Screen | Redirect:
     target = views.choose_local_path(fields.get("next"), f"/memories/{call.path['id']}")
     try:
         if action == "save":
-            changes = _read_changes(perform(call, records.get_record), fields)
-            perform(call, records.update_record, body=changes, if_match=etag)
-        elif action in _MATCHED:
-            perform(call, _MATCHED[action], if_match=etag)
+            changes = _read_changes(records.get_record_of(call, call.reader), fields)
+            perform(call, records.update_record, if_match=etag, **changes)
+        elif action in ("pin", "unpin"):
+            perform(call, records.update_record, if_match="*", pinned=action == "pin")
         elif action == "promote":
             to = fields.get("to").strip()
-            saved = perform(call, records.promote_record, body={"to": to})["record"]
-            target = f"/memories/{saved['id']}?scope={to}"
+            saved = perform(call, records.promote_record, to=to)
+            target = f"/memories/{saved.record.id}?scope={to}"
         elif action in _ACTIONS:
-            perform(call, _ACTIONS[action])
+            perform(call, _ACTIONS[action], if_match=None if action == "restore" else etag)
         else:
-            raise Problem(422, f"The form asks for {action[:40]!r}. Go back and use one of its buttons.")
+            raise _refuse(action)
     except Problem as problem:
         if problem.status not in (412, 422) or call.reader.get(call.path["id"]) is None:
             raise
@@ -246,17 +207,21 @@ def change_memory(call: Call, fields: Fields) -> Screen | Redirect:
     return Redirect(target)
 
 
-def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
+def _refuse(action: str) -> Problem:
+    return Problem(422, f"The form asks for {action[:40]!r}. Go back and use one of its buttons.")
+
+
+def _read_changes(record: Record, fields: Fields) -> dict[str, Any]:
     """Return the changes of a form; a field that the form does not have, or shows unchanged, stays as it is."""
     given: dict[str, Any] = {}
     for name in ("content", "kind", "category"):
         value = fields.get(name)
-        if fields.list(name) and value != formatting.escape_text(record[name] or ""):
+        if fields.list(name) and value != formatting.escape_text(getattr(record, name) or ""):
             given[name] = value or None
-    if fields.list("tags") and (tags := fields.words("tags")) != record["tags"]:
+    if fields.list("tags") and (tags := fields.words("tags")) != [*record.tags]:
         given["tags"] = tags
-    text = fields.get("valid_to").strip()
-    if fields.list("valid_to") and text != (record["valid_to"] or ""):
+    text, shown = fields.get("valid_to").strip(), record.valid_to and format_time(record.valid_to)
+    if fields.list("valid_to") and text != (shown or ""):
         moment = views.read_time(text, "valid_to")
         given["valid_to"] = None if moment is None else format_time(moment)
     return given
@@ -264,58 +229,62 @@ def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
 
 # -- several memories at once ----------------------------------------------------------------------------
 
-_BULK = {"archive": "archive", "tag": "label", "trust": "vouch"}
-
 
 @VIEWS.add("POST", "/selection", "write")
 def preview_selection(call: Call, fields: Fields) -> Screen | Redirect:
     """Show what would be done with the checked records."""
-    chosen, action = _read_records(call, fields), fields.get("do")
-    ids = [record["id"] for record in chosen]
-    if action == "forget":
-        return Redirect(f"/forget/preview?{'&'.join(f'ids={each}' for each in ids)}", done=0)
-    if action == "compare":
-        if len(ids) != 2:
-            raise Problem(422, "Two memories can be compared. Go back and check two.")
-        return Redirect(f"/compare?left={ids[0]}&right={ids[1]}", done=0)
+    chosen = _read_records(call, fields)
+    if fields.get("do") == "forget":
+        return Redirect(f"/forget/preview?{'&'.join(f'ids={each.id}' for each in chosen)}", done=0)
     return _draw_selection(fields, chosen)
 
 
 @VIEWS.add("POST", "/selection/apply", "write")
 def change_selection(call: Call, fields: Fields) -> Screen | Redirect:
-    """Do it in one transaction, unless one of the records has changed since the preview."""
+    """Do it in one transaction, which one undo takes back, unless a record has changed since the preview."""
     chosen = _read_records(call, fields)
     if fields.get("digest") != compute_etag(chosen):
         return _draw_selection(fields, chosen, alert="A memory has changed since the preview. Look again.")
-    body = {"ids": [record["id"] for record in chosen], "action": _BULK.get(fields.get("do"), "")}
-    body |= {"tags": fields.words("tags"), "reason": fields.get("reason")}
-    perform(call, records.change_records, body=body)
+    view, ids, reason = call.view, [each.id for each in chosen], fields.get("reason")
+    match fields.get("do"):
+        case "archive":
+            view.archive_many(ids, reason=reason)
+        case "tag":
+            view.label(ids, fields.words("tags"), reason=reason)
+        case "trust" if call.caller.origin != "owner":
+            raise Problem(403, f"This token speaks for {call.caller.origin!r}. Only the owner can vouch.")
+        case "trust":
+            view.vouch(ids, reason=reason)
+        case other:
+            raise _refuse(other)
     return Redirect(views.choose_local_path(fields.get("next"), "/memories"))
 
 
-def _read_records(call: Call, fields: Fields) -> list[dict[str, Any]]:
+def _read_records(call: Call, fields: Fields) -> list[Record]:
     """Return the records that were checked."""
     ids = dict.fromkeys(fields.list("ids"))
-    if not 0 < len(ids) <= schemas.MOST_ITEMS:
-        raise Problem(422, f"Select 1 to {schemas.MOST_ITEMS} memories. Go back and check their boxes.")
-    return [perform(call, records.get_record, path={"id": name}) for name in ids]
+    if not 0 < len(ids) <= MOST_ITEMS:
+        raise Problem(422, f"Select 1 to {MOST_ITEMS} memories. Go back and check their boxes.")
+    return [records.get_changeable(call, name) for name in ids]
 
 
-def _draw_selection(fields: Fields, chosen: list[dict[str, Any]], *, alert: str = "") -> Screen:
+def _draw_selection(fields: Fields, chosen: Sequence[Record], *, alert: str = "") -> Screen:
     action = fields.get("do")
-    if action not in _BULK:
-        raise Problem(422, f"The form asks for {action[:40]!r}. Go back and use one of its buttons.")
+    if action not in ("archive", "tag", "trust"):
+        raise _refuse(action)
     shown = {"records": chosen, "action": action, "next": fields.get("next"), "alert": alert}
     return Screen("selection.html", status=409 if alert else 200, **shown, digest=compute_etag(chosen))
 
 
 @VIEWS.add("GET", "/unverified", "read")
-def show_untrusted(call: Call) -> Screen:
+def show_untrusted(call: Call[ViewQuery]) -> Screen:
     """Show the words of tools, the web and imports, by source."""
-    origins, cursor = tuple(sorted(UNTRUSTED)), call.query.cursor
-    page = perform(call, records.list_records, origin=origins, cursor=cursor, limit=_LISTED)
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for record in page["items"]:
-        mark = find_injection(" ".join(record["content"].split()))
-        groups.setdefault((record["origin"], record["source"]), []).append({**record, "mark": mark})
-    return Screen("unverified.html", groups=groups, following=page["next"])
+    filters = {"origin": sorted(UNTRUSTED), "parts": True}
+    page, following = records.read_created(
+        call.reader, call.query.cursor, of=(call.caller.token, call.query.scope), limit=_LISTED, **filters
+    )
+    groups: dict[tuple[str, str], list[tuple[Record, str]]] = {}
+    for record in page:
+        mark = find_injection(" ".join(record.content.split()))
+        groups.setdefault((record.origin, record.source), []).append((record, mark))
+    return Screen("unverified.html", groups=groups, following=following)

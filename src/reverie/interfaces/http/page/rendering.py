@@ -23,7 +23,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.text.timestamps import parse_time
+from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces import formatting
 
 FOLDER = Path(__file__).parent
@@ -98,9 +98,13 @@ class Calendar:
         at = datetime.fromisoformat(day)
         return f"{at:%a} {at.day} {at:%b}"
 
-    def group(self, items: Iterable[Mapping[str, Any]], name: str = "at") -> list[tuple[str, list[Any]]]:
+    def group(self, items: Iterable[Any], name: str = "at") -> list[tuple[str, list[Any]]]:
         """Return items that are sorted by a moment, under the day of each."""
-        return [(day, list(each)) for day, each in groupby(items, lambda item: self.name_day(item[name]))]
+
+        def find_day(item: Any) -> str:
+            return self.name_day(item[name] if isinstance(item, Mapping) else getattr(item, name))
+
+        return [(day, list(each)) for day, each in groupby(items, find_day)]
 
     def count_days(self, day: str) -> str:
         """Return how far a day is away, such as `in 3 days`."""
@@ -158,6 +162,7 @@ def _create_environment() -> Environment:
         "line": lambda text, longest=160: formatting.one_line(text, longest=longest),
         "words": lambda name: name.replace("_", " "),
         "text": show_text,
+        "moment": lambda moment: "" if moment is None else format_time(moment),
     }
     environment.tests["today"] = lambda moment, calendar: calendar.name_day(moment) == "Today"
     environment.globals |= {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, cast
 
 from reverie.consolidation.plan import PlanStep
 from reverie.domain.change import Change
 from reverie.domain.errors import Conflict
 from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import administration
-from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
+from reverie.interfaces.http.operations import Call, parse_number
 from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.feed import find_last_dream
 from reverie.interfaces.http.page.rendering import compare_values
@@ -27,10 +27,8 @@ _SHOWN = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "
 
 def count_waiting(call: Call) -> int:
     """Return how many cards wait for a decision."""
-    own = [each for each in call.memory.dreams.proposals() if call.is_own(each.scope)]
-    if call.caller.scope:
-        return len(own)
-    return len(own) + sum(len(plan.open) for plan in call.memory.dreams.kept_plans())
+    plans = [] if call.caller.scope else call.memory.dreams.kept_plans()
+    return len(administration.list_own_proposals(call)) + sum(len(plan.open) for plan in plans)
 
 
 @VIEWS.add("GET", "/review", "review")
@@ -57,33 +55,32 @@ def _draw_review(call: Call, *, stale: bool = False) -> Screen:
 @VIEWS.add("POST", "/review/thinking", "review", is_whole=True)
 def choose_thinking(call: Call, fields: Fields) -> Redirect:
     """Store what dreams may do by themselves."""
-    chosen = next((each for each in get_args(Thinking) if each == fields.get("thinking")), None)
-    if chosen is None:
-        raise Problem(422, "Nothing was chosen. Go back and choose one of the three.")
-    call.memory.dreams.set_thinking(chosen)
+    call.memory.dreams.set_thinking(cast(Thinking, fields.get("thinking")))
     return Redirect(views.choose_local_path(fields.get("next"), "/review"), done=0)
 
 
-@VIEWS.add("POST", "/review/dream", "review", is_whole=True, query=ScopeQuery)
+@VIEWS.add("POST", "/review/dream", "review", is_whole=True)
 def plan_dream(call: Call) -> Redirect:
     """Plan a dream now; nothing is changed before its cards are decided."""
-    perform(call, administration.make_plan, body={"name": "dream"})
+    call.memory.dreams.keep_plan(call.memory.dreams.plan())
     return Redirect("/review", done=0)
 
 
 @VIEWS.add("POST", "/review", "review")
 def decide(call: Call, fields: Fields) -> Screen | Redirect:
     """Decide a card, or all cards of a plan; a card that no longer fits is shown with what has changed."""
-    verdict = fields.get("verdict")
-    body: dict[str, Any] = {"verdict": verdict, "reason": fields.get("reason")}
+    verdict, reason = fields.get("verdict"), fields.get("reason")
     before = call.memory.history.sequence()
     try:
         for plan, group in _read_chosen(call, fields):
             if group is None:
-                perform(call, administration.decide_on_proposal, path={"id": plan}, body=body)
-            else:
-                given = {**body, "groups": [group]}
-                perform(call, administration.decide_plan, path={"id": plan}, body=given)
+                perform(call, administration.decide_on_proposal, path=plan, verdict=verdict, reason=reason)
+                continue
+            if call.caller.scope:
+                raise Problem(403, "Plans are about all scopes, and your token is bound to one.")
+            perform(
+                call, administration.decide_plan, path=plan, verdict=verdict, reason=reason, groups=[group]
+            )
     except Conflict:
         return _draw_review(call, stale=True)
     made = call.memory.history.sequence()
@@ -111,11 +108,10 @@ def build_cards(call: Call, *, limit: int = _MOST_CARDS) -> list[dict[str, Any]]
         for plan in call.memory.dreams.kept_plans():
             groups = ((number, plan.groups[number]) for number in plan.open)
             waiting += [(plan.id, number, group.steps, group.state) for number, group in groups]
-    for record in call.memory.dreams.proposals():
-        if call.is_own(record.scope):
-            edit = Change(before=None, after=record)
-            step = PlanStep(edit=edit, why="You said something like this.", sources=record.references)
-            waiting.append((record.id, None, (step,), "waiting"))
+    for record in administration.list_own_proposals(call):
+        edit = Change(before=None, after=record)
+        step = PlanStep(edit=edit, why="You said something like this.", sources=record.references)
+        waiting.append((record.id, None, (step,), "waiting"))
     waiting.sort(key=lambda each: each[3] == "later")
     return [_build_card(call, *each, number=number) for number, each in enumerate(waiting[:limit], start=1)]
 

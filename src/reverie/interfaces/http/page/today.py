@@ -17,11 +17,11 @@ from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.living_page import Section, load_words, parse_block
 from reverie.domain.record import STANDING, UNTRUSTED, Record
 from reverie.interfaces.http import changes
-from reverie.interfaces.http.operations import Call, Empty, compute_etag, parse_number
+from reverie.interfaces.http.operations import Call, compute_etag, parse_number
 from reverie.interfaces.http.page import review, views
 from reverie.interfaces.http.page.feed import list_recent
 from reverie.interfaces.http.page.rendering import compare_values
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
+from reverie.interfaces.http.page.views import Fields, Plain, Redirect, Screen, ViewList, ViewQuery, perform
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import MOST_UNDONE
 
@@ -37,7 +37,7 @@ _TITLES = 40
 
 
 @VIEWS.add("GET", "/", "read")
-def show_today(call: Call) -> Screen:
+def show_today(call: Call[ViewQuery]) -> Screen:
     """Show the living page, what changed this week, what waits and the latest answer."""
     overview = call.server.overview(call.view)
     recent = list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
@@ -47,15 +47,14 @@ def show_today(call: Call) -> Screen:
         return Screen("today-empty.html")
     sections = _arrange(call, parse_block(overview.page), recent)
     latest = next(iter(call.reader.prompts.list(limit=1)), None)
-    return Screen(
-        "today.html",
-        **sections,
-        recent=recent,
-        cards=cards,
-        latest=latest,
-        counts=overview.counts,
-        sample=SAMPLE,
-    )
+    shown: dict[str, Any] = {
+        "recent": recent,
+        "cards": cards,
+        "latest": latest,
+        "counts": overview.counts,
+        "sample": SAMPLE,
+    }
+    return Screen("today.html", **sections, **shown)
 
 
 def _arrange(call: Call, sections: Sequence[Section], recent: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -131,38 +130,38 @@ class _Lines:
 # -- undo ------------------------------------------------------------------------------------------------
 
 
-def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict[str, Any]:
-    """Return the body of the operation that takes something back."""
+def _undo(call: Call, batches: Sequence[int], change: int | None, *, dry_run: bool) -> dict[str, Any]:
+    """Undo transactions or one change."""
+    order: dict[str, Any] = {"batch": batches[0]} if len(batches) == 1 else {}
     if change is not None:
-        return {"changes": [change]}
-    if len(batches) == 1:
-        return {"batch": batches[0]}
-    numbers = call.numbers
-    rows = [row for batch in batches for row in call.memory.history.transaction(numbers.require(batch))]
-    if len(rows) > MOST_UNDONE:
-        raise Problem(422, f"These are more than {MOST_UNDONE:,} changes. Undo fewer at once.")
-    return {"changes": [numbers.show(row.sequence) for row in rows]}
+        order = {"changes": [change]}
+    elif len(batches) != 1:
+        numbers = call.numbers
+        rows = [row for batch in batches for row in call.memory.history.transaction(numbers.require(batch))]
+        if len(rows) > MOST_UNDONE:
+            raise Problem(422, f"These are more than {MOST_UNDONE:,} changes. Undo fewer at once.")
+        order = {"changes": [numbers.show(row.sequence) for row in rows]}
+    result: dict[str, Any] = perform(call, changes.undo, **order, dry_run=dry_run)
+    return result
 
 
 @VIEWS.add("GET", "/undo", "review")
-def preview_undo(call: Call) -> Screen:
+def preview_undo(call: Call[ViewQuery]) -> Screen:
     """Show what an undo would do."""
     return _draw_undo(call, call.query.batch, call.query.change)
 
 
 def _draw_undo(call: Call, batches: Sequence[int], change: int | None, problem: str = "") -> Screen:
-    order = _build_order(call, batches, change)
     result: dict[str, Any] = {"differences": [], "left": []}
     try:
-        result = perform(call, changes.undo, body={**order, "dry_run": True})
+        result = _undo(call, batches, change, dry_run=True)
     except Conflict as error:  # a later change builds on it
         problem = problem or str(error)
     for each in result["differences"]:
         was, now = ({f["name"]: f[side] for f in each["fields"]} for side in ("before", "after"))
         each["fields"] = compare_values(was, now)
-    return Screen(
-        "undo.html", status=409 if problem else 200, **result, batches=batches, change=change, problem=problem
-    )
+    shown = {**result, "batches": batches, "change": change, "problem": problem}
+    return Screen("undo.html", status=409 if problem else 200, **shown)
 
 
 @VIEWS.add("POST", "/undo", "review")
@@ -173,7 +172,7 @@ def undo(call: Call, fields: Fields) -> Screen | Redirect:
     if change is None and not batches:
         raise Problem(422, "Nothing was named. Go back and choose a change.")
     try:
-        perform(call, changes.undo, body=_build_order(call, batches, change))
+        _undo(call, batches, change, dry_run=False)
     except Conflict as error:
         return _draw_undo(call, batches, change, str(error))
     return Redirect(views.choose_local_path(fields.get("next"), "/history"), undone=1)
@@ -182,8 +181,8 @@ def undo(call: Call, fields: Fields) -> Screen | Redirect:
 # -- the first hour --------------------------------------------------------------------------------------
 
 
-@VIEWS.add("POST", "/sample", "write", query=Empty, is_whole=True)
-def load_sample(call: Call) -> Redirect:
+@VIEWS.add("POST", "/sample", "write", is_whole=True)
+def load_sample(call: Call[Plain]) -> Redirect:
     """Save the sample memory in a scope of its own, which no prompt of another scope sees."""
     lines = (get_data(__package__, "sample.jsonl") or b"").decode().splitlines()
     view = call.open_scope(SAMPLE)
@@ -195,26 +194,27 @@ def load_sample(call: Call) -> Redirect:
     return Redirect(f"/?scope={SAMPLE}", done=0)
 
 
-@VIEWS.add("POST", "/sample/remove", "forget", query=Empty, is_whole=True)
-def remove_sample(call: Call) -> Redirect:
+@VIEWS.add("POST", "/sample/remove", "forget", is_whole=True)
+def remove_sample(call: Call[Plain]) -> Redirect:
     """Erase the sample memory."""
     call.memory.admin.forget(scope=SAMPLE)
     return Redirect("/", done=0)
 
 
-@VIEWS.add("GET", "/import", "admin", query=Empty, is_whole=True)
-def show_import(call: Call) -> Screen:
+@VIEWS.add("GET", "/import", "admin", is_whole=True)
+def show_import(call: Call[Plain]) -> Screen:
     """Show the form for a file to import."""
     return Screen("import.html", report=None, upload="", problem=None)
 
 
-@VIEWS.add("POST", "/import", "admin", query=Empty, is_whole=True)
-def preview_import(call: Call, fields: Fields) -> Screen:
+@VIEWS.add("POST", "/import", "admin", is_whole=True)
+def preview_import(call: Call[Plain], fields: Fields) -> Screen:
     """Show what an uploaded file would add; nothing is stored before it is confirmed."""
     if fields.file is None or not fields.file.size:
         raise Problem(422, "No file was chosen. Go back and choose one.")
-    folder = Path(tempfile.mkdtemp(prefix="reverie-import-"))
-    path = folder / ("upload" + Path(fields.file.filename or "").suffix[:10])
+    path = Path(
+        tempfile.mkdtemp(prefix="reverie-import-"), "upload" + Path(fields.file.filename or "").suffix[:10]
+    )
     with path.open("wb") as target, fields.file.file as source:
         shutil.copyfileobj(source, target)
     name = secrets.token_hex(8)
@@ -222,8 +222,8 @@ def preview_import(call: Call, fields: Fields) -> Screen:
     return _draw_import(call, name, path, dry_run=True)
 
 
-@VIEWS.add("POST", "/import/apply", "admin", query=Empty, is_whole=True)
-def apply_import(call: Call, fields: Fields) -> Screen:
+@VIEWS.add("POST", "/import/apply", "admin", is_whole=True)
+def apply_import(call: Call[Plain], fields: Fields) -> Screen:
     """Import the file whose preview was shown."""
     path = call.server.uploads.get(fields.get("upload"))
     if path is None:
@@ -238,6 +238,6 @@ def _draw_import(call: Call, name: str, path: Path, *, dry_run: bool) -> Screen:
         report = call.memory.admin.import_from(path, dry_run=dry_run)
     except InvalidInput as error:
         call.server.drop_upload(name)
-        problem = str(error).replace(str(path), "the file").replace(repr(str(path)), "the file")
+        problem = str(error).replace(repr(str(path)), "the file").replace(str(path), "the file")
         return Screen("import.html", status=422, report=None, upload="", problem=problem)
     return Screen("import.html", report=report, upload=name, problem=None)

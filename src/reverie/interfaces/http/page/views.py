@@ -1,31 +1,30 @@
-"""Views of the page: what each is, what it returns, and how it calls the operations of the API."""
+"""Views of the page: what each is, what it returns, and how it does what the API does."""
 
 from __future__ import annotations
 
 import builtins
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import ConfigDict
 from starlette.datastructures import UploadFile
-from starlette.responses import Response
 
 from reverie.domain.change import Subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Kind, Origin
-from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import problems
-from reverie.interfaces.http.documentation import HEADERS
 from reverie.interfaces.http.operations import (
     OPERATION_OF,
     Call,
+    Form,
     Handler,
     OperationList,
     ScopeQuery,
+    parse_body,
     parse_number,
 )
 from reverie.interfaces.http.problems import Problem
@@ -58,11 +57,13 @@ class Redirect:
         done: Number of the change that can be taken back; None for the newest one that the caller made meanwhile, 0
             for none.
         undone: Whether that change took another one back.
+        cookies: Cookies to set, each with its value and lifetime in seconds; None for that of the browser.
     """
 
     path: str
     done: int | None = None
     undone: int | None = None
+    cookies: Mapping[str, tuple[str, int | None]] = field(default_factory=dict)
 
 
 class Fields:
@@ -89,8 +90,16 @@ class Fields:
         return [part for each in self.get(name).split(",") if (part := each.strip())]
 
 
+class Plain(Form):
+    """Query of a view about all scopes."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class ViewQuery(ScopeQuery):
     """Query of a view within a scope; each view reads what it needs of it."""
+
+    model_config = ConfigDict(extra="ignore")
 
     q: str = ""
     mode: SearchMode = "words"
@@ -112,71 +121,47 @@ class ViewQuery(ScopeQuery):
     batch: tuple[Number, ...] = ()
     change: Number | None = None
     actor: str | None = None
-    id: str | None = None
     subject: Subject | None = None
     before: Number | None = None
-    since: str = ""
-    until: str = ""
+    since: date | None = None
+    until: date | None = None
     left: str = ""
     right: str = ""
     name: str = ""
 
 
 class ViewList(OperationList):
-    """Views of one group. A view takes a `Call`, and returns a `Screen`, a `Redirect` or a file."""
+    """Views of one group. A view takes a `Call`, and returns a `Screen` or a `Redirect`."""
 
     def __init__(self) -> None:
         super().__init__("page_", query=ViewQuery)
 
 
 def perform(
-    call: Call,
-    run: Handler,
-    *,
-    path: Mapping[str, str] | None = None,
-    body: Any = None,
-    if_match: str | None = None,
-    **query: Any,
+    call: Call, run: Handler, /, *, path: str | None = None, if_match: str | None = None, **body: Any
 ) -> Any:
-    """Do an operation of the API for whoever looks at the page, and return the body of its answer.
-
-    It makes the checks that the API makes.
+    """Do an operation of the API that changes something for the person at the page, and return the body of its answer.
 
     Args:
-        call: The view's call.
+        call: The view's call, which has the operation's right.
         run: Function of the operation.
-        path: Parameters of its path; None for those of the view.
-        body: Its body as JSON values.
+        path: The `id`, `name` or `key` in its path; None for that of the view.
         if_match: ETag of what it changes.
-        query: Its query; the scope of the view is added.
+        body: Its body.
 
     Raises:
         Problem: the token may not do it, or an argument is wrong.
     """
     operation = OPERATION_OF[run]
-    call.server.check_right(call.caller, operation.right, is_whole=operation.is_whole)
-    if "scope" in operation.query.model_fields:
-        query.setdefault("scope", getattr(call.query, "scope", ""))
-    if operation.needs_match and if_match is None:
-        raise Problem(428, "This changes a thing: open its form again, and send that.")
+    form, names = operation.body, call.path if path is None else dict.fromkeys(("id", "name", "key"), path)
+    scope = {"scope": getattr(call.query, "scope", "")} if "scope" in operation.query.model_fields else {}
+    headers = {} if if_match is None else {"if-match": if_match}
+    own = replace(call, method="POST", path=names, query=operation.query(**scope), headers=headers)
     try:
-        parameters = operation.query.model_validate(query)
-        value = None
-        if operation.body is not None:
-            value = operation.body.model_validate_json(json.dumps(body or {}), strict=True)
-    except ValidationError as error:
-        raise problems.build_field_problem(error.errors(include_url=False, include_input=False)) from None
-    own = replace(
-        call,
-        method=operation.method,
-        path=call.path if path is None else path,
-        query=parameters,
-        headers={} if if_match is None else {"if-match": if_match},
-    )
-    try:
-        return to_json_value(operation.answer_call(own, value).body)
+        answer = run(own) if form is None else run(own, parse_body(form, json.dumps(body).encode()))
     except InvalidInput as error:
         raise problems.build_problem(error) from None
+    return answer.body
 
 
 def read_moment(text: str, name: str) -> datetime | int | None:
@@ -197,15 +182,8 @@ def read_time(text: str, name: str, *, otherwise: str = "") -> datetime | None:
     try:
         return parse_time(text, name=name) if text else None
     except InvalidInput:
-        raise Problem(
-            422, f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30{otherwise}."
-        ) from None
-
-
-def build_file(name: str, text: str, media_type: str = "application/jsonl") -> Response:
-    """Return a file to be saved."""
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(text.encode("utf-8", "replace"), media_type=media_type, headers=headers)
+        what = f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30{otherwise}."
+        raise Problem(422, what) from None
 
 
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:
