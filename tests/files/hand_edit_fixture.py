@@ -85,7 +85,7 @@ class EditedFolder:
     def sync(self) -> HandEditReport:
         """Do what happens at a turn: import hand edits, then write the files that are due."""
         self.mirror.prepare()
-        if not self.state.progress().sequence:
+        if not self.state.progress.sequence:
             self.mirror.write()  # first find out which files are as they should be
         taken = self.importer.take_in(wait_s=SAVING_S)
         self.mirror.write()

@@ -39,6 +39,11 @@ class KeptFolder(MirroredFolder):
         """Change the store; the files follow."""
         self.folder.notice(self.commit(edits))
 
+    def turn(self) -> None:
+        """Do what happens at a turn, and wait for the background."""
+        self.folder.refresh()
+        self.folder.flush()
+
     def close(self) -> None:
         self.folder.close()
         super().close()
@@ -72,7 +77,6 @@ def small(patch: pytest.MonkeyPatch) -> None:
 def middle(patch: pytest.MonkeyPatch) -> None:
     """As with a thousand files: all of them are looked at by a turn, but not by every turn."""
     patch.setattr(folder, "FREE_S", -1.0)
-    patch.setattr(folder, "LOOK_S", 60.0)
     patch.setattr(folder, "QUICK_S", 60.0)
     patch.setattr(folder, "SHARE", 1e-6)
 
@@ -80,6 +84,5 @@ def middle(patch: pytest.MonkeyPatch) -> None:
 def large(patch: pytest.MonkeyPatch) -> None:
     """As with very many files: all of them are looked at in the background only."""
     patch.setattr(folder, "FREE_S", -1.0)
-    patch.setattr(folder, "LOOK_S", 60.0)
     patch.setattr(folder, "QUICK_S", -1.0)
-    patch.setattr(folder, "SHARE", 1e-6)
+    patch.setattr(folder, "SHARE", 1e6)

@@ -23,7 +23,7 @@ from reverie.files.layout import (
     split_numbered_path,
 )
 from reverie.files.mirror import MirrorReport, MirrorWriter
-from reverie.files.state import FileState, LineIndex
+from reverie.files.state import FileState
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from tests.support.contract.factories import (
@@ -108,7 +108,7 @@ def write_samples(mirrored_folder: MirroredFolder) -> None:
     )
 
 
-def render_all_files(store: Store, index: LineIndex) -> dict[str, bytes]:
+def render_all_files(store: Store, index: FileState) -> dict[str, bytes]:
     """Return what every file should contain, by path; every record is on one page of its own category."""
     found: dict[str, bytes] = {}
     on_pages: dict[str, str] = {}
@@ -117,9 +117,9 @@ def render_all_files(store: Store, index: LineIndex) -> dict[str, bytes]:
             found[build_path(each)] = render_record(each)
         else:
             on_pages[each.id] = stem
-    placed = [name for names in index.pages.values() for name in names]
+    placed = [name for names in index.find_pages().values() for name in names]
     assert sorted(placed) == sorted(on_pages)
-    for path, names in index.pages.items():
+    for path, names in index.find_pages().items():
         assert {on_pages[name] for name in names} == {split_numbered_path(path)[0]}
         found[path] = render_lines(path, store.records(names))
     for overview in store.sessions():
@@ -143,7 +143,7 @@ def read_all_files(root: Path) -> dict[str, bytes]:
 
 def assert_files_match(mirrored_folder: MirroredFolder) -> None:
     """Assert that the files and their state are exactly those of the store."""
-    index = mirrored_folder.state.read_index()
+    index = mirrored_folder.state
     should, there = render_all_files(mirrored_folder.store, index), read_all_files(mirrored_folder.root)
     assert sorted(there) == sorted(should), set(there) ^ set(should)
     other = [path for path in should if there[path] != should[path]]

@@ -21,7 +21,7 @@ from reverie import InvalidInput, Memory, Settings
 from reverie.domain.page import HISTORY
 from reverie.files import folder
 from reverie.files import mirror as writer
-from tests.files.kept_folder_fixture import KeptFolder, large, middle
+from tests.files.kept_folder_fixture import KeptFolder
 from tests.files.mirror_fixture import (
     assert_files_match,
     make_page,
@@ -65,7 +65,7 @@ def test_starting_writes_what_is_missing_and_takes_in_what_people_changed(tmp_pa
 def test_what_a_person_saves_is_there_at_the_next_turn(kept_folder: KeptFolder) -> None:
     kept_folder.edit("memory/MEMORY.md", "# Memory", "# My memory")
     kept_folder.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    kept_folder.folder.refresh()
+    kept_folder.turn()
     assert kept_folder.store.pages(["MEMORY.md"])[0].content == "# My memory\n"
     assert kept_folder.content(2) == "By hand"
     assert {row.actor for row in kept_folder.told} == {"owner, by hand"}
@@ -85,18 +85,18 @@ def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(kept_folder: K
     kept_folder.commit_and_mirror(
         make_additions(make_record(40, category="c"), make_record(41, category="c"))
     )
-    kept_folder.folder.refresh()
+    kept_folder.turn()
     fresh = kept_folder.root / "memory/new/by-hand.json"
     fresh.parent.mkdir()
     fresh.write_text(json.dumps({"content": "Written by hand"}))
     (kept_folder.root / "memory/000000000002.json").unlink()
     (kept_folder.root / "memory/c/000000000028.json").rename(kept_folder.root / "memory/a/000000000028.json")
-    kept_folder.folder.refresh()
+    kept_folder.turn()
     (moved,) = kept_folder.store.records([f"{40:012x}"])
     (gone,) = kept_folder.store.records([f"{2:012x}"])
     assert moved.category == "a"
     assert gone.archived
-    kept_folder.folder.refresh()  # a folder that has just come into being is looked into by now
+    kept_folder.turn()  # a folder that has just come into being is looked into by now
     assert [
         r.content
         for r in kept_folder.store.records([p.stem for p in (kept_folder.root / "memory/new").iterdir()])
@@ -115,48 +115,6 @@ def test_a_record_changed_in_place_is_seen_in_time(
     assert_files_match(kept_folder)
 
 
-def test_the_names_in_hundreds_of_folders_are_compared_in_a_share_of_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large(monkeypatch)
-    monkeypatch.setattr(folder, "LOOK_S", -1.0)  # as if it took long
-    kept_folder = KeptFolder(tmp_path / "memory")
-    write_samples(kept_folder)
-    assert kept_folder.folder.flush()
-    kept_folder.folder.sync()
-    kept_folder.folder.refresh()  # looks for the first time
-    (kept_folder.root / "memory/000000000002.json").unlink()
-    kept_folder.folder.refresh()
-    assert not kept_folder.store.records([f"{2:012x}"])[0].archived
-    monkeypatch.setattr(folder, "SHARE", 1e6)  # so that it is time
-    kept_folder.folder.refresh()
-    assert kept_folder.folder.flush()
-    assert kept_folder.store.records([f"{2:012x}"])[0].archived
-    kept_folder.close()
-
-
-@pytest.mark.parametrize("many", [middle, large])
-def test_what_is_done_here_is_no_reason_to_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: Callable[[pytest.MonkeyPatch], None]
-) -> None:
-    many(monkeypatch)
-    kept_folder = KeptFolder(tmp_path / "memory")
-    write_samples(kept_folder)
-    kept_folder.folder.sync(wait=False)
-    assert kept_folder.folder.flush()
-    seen: list[object] = []
-    monkeypatch.setattr(kept_folder.folder._hands, "take_in", lambda paths, **_: seen.append(paths))
-    kept_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), content="Other")))
-    kept_folder.commit_and_mirror(make_additions(make_record(50)))
-    kept_folder.commit_and_mirror(make_change(make_record(50), make_record(50, category="a/b")))
-    kept_folder.folder.refresh()
-    assert seen == []
-    (kept_folder.root / "memory/a/b/other.json").write_text("{}")
-    kept_folder.folder.refresh()
-    assert len(seen) == 1
-    kept_folder.close()
-
-
 def test_what_another_process_committed_and_did_not_write_is_written_at_the_next_turn(
     kept_folder: KeptFolder,
 ) -> None:
@@ -172,7 +130,7 @@ def test_what_another_process_committed_and_did_not_write_is_written_at_the_next
 def test_a_folder_that_was_lost_is_written_again_and_nothing_is_archived(
     kept_folder: KeptFolder, top: str, how: str
 ) -> None:
-    before = render_all_files(kept_folder.store, kept_folder.state.read_index())
+    before = render_all_files(kept_folder.store, kept_folder.state)
     shutil.rmtree(kept_folder.root / top)
     match how:
         case "refresh":
@@ -205,12 +163,12 @@ def test_a_state_that_was_removed_costs_no_edit_and_no_record(kept_folder: KeptF
 def test_a_broken_file_is_a_problem_until_it_is_mended(kept_folder: KeptFolder) -> None:
     good = kept_folder.read("memory/000000000002.json").decode()
     kept_folder.edit("memory/000000000002.json", good, good[:-20])
-    kept_folder.folder.refresh()
+    kept_folder.turn()
     assert ["000000000002.json" in problem.what for problem in kept_folder.folder.problems()] == [True]
     kept_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), importance=0.9)))
     assert kept_folder.read("memory/000000000002.json").decode() == good[:-20]
     kept_folder.edit("memory/000000000002.json", good[:-20], good.replace("record 2", "record two"))
-    kept_folder.folder.refresh()
+    kept_folder.turn()
     assert kept_folder.folder.problems() == []
     (mended,) = kept_folder.store.records([make_record(2).id])
     assert (mended.content, mended.importance) == ("Content of record two", 0.9)

@@ -6,16 +6,14 @@ import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from types import MappingProxyType
-from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, format_daily_note_name
-from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
+from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time
-from reverie.files.hand_edits.merge import build_placed_record
 from reverie.files.layout import (
     FileLocation,
     build_path,
@@ -33,7 +31,6 @@ from reverie.files.layout import (
     render_turns,
     split_numbered_path,
 )
-from reverie.files.parsing import read_record
 from tests.factories import make_page, make_paragraph
 from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
@@ -215,38 +212,6 @@ def test_a_record_is_read_back_from_its_file(
     )
     assert _unchecked(complete_record(json.loads(render_record(value)))) == value
     assert len(render_lines("memory/records/a.md", [value]).decode().splitlines()) == 3
-
-
-@given(
-    category=st.sampled_from([None, "a/b", "anti-patterns/x", "user-preferences"]),
-    kind=st.sampled_from(KINDS),
-    layer=st.sampled_from(LAYERS),
-    tags=st.sampled_from([(), ("x",), ("anti-pattern",)]),
-    confidence=st.sampled_from([0.0, 0.5, 0.8, 1.0]),
-    scope=st.sampled_from(["", "user:a"]),
-    origin=st.sampled_from(ORIGINS),
-    pinned=st.booleans(),
-    seen_count=st.integers(1, 3),
-    times=st.lists(st.integers(0, 2), min_size=3, max_size=3),
-    ends=st.sampled_from([None, make_time(7)]),
-    archived=st.sampled_from([(None, ""), (make_time(9), ""), (make_time(9), "old")]),
-)
-def test_a_lost_record_is_made_again_from_its_own_file_as_it_was(
-    times: list[int], ends: datetime | None, archived: tuple[datetime | None, str], **fields: Any
-) -> None:
-    value = make_record(
-        created_at=make_time(times[0]),
-        updated_at=make_time(sum(times[:2])),
-        last_seen_at=make_time(sum(times)),
-        valid_to=ends,
-        archived_at=archived[0],
-        archive_reason=archived[1],
-        **fields,
-    )
-    folder = "memory/.archive" if value.archived else "memory"
-    path = f"{folder}/{value.category}/{value.id}.json" if value.category else f"{folder}/{value.id}.json"
-    found = read_record(path, render_record(value))
-    assert build_placed_record(found, id=value.id, base=None, path=path, now=make_time(99)) == value
 
 
 def _unchecked(fields: dict[str, object]) -> Record:

@@ -389,7 +389,7 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
             case 0 | 1 | 2:  # killed before its files were written
                 continue
             case 3:
-                pending = mirrored_folder.store.journal(after=mirrored_folder.state.progress().sequence)
+                pending = mirrored_folder.store.journal(after=mirrored_folder.state.progress.sequence)
                 if any(is_in_log_or_on_page(row, mirrored_folder.layout) for row in pending):
                     mirrored_folder.mirror.write()  # their earlier versions are known by the state alone
                 mirrored_folder.lose_state()

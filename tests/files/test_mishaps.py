@@ -203,7 +203,7 @@ def test_a_torn_addition_is_made_whole(mirrored_folder: MirroredFolder, path: st
             make_turn(2, "telegram:1"), make_turn(3, "telegram:1"), make_paragraph(8), make_paragraph(9)
         )
     )
-    whole = render_all_files(mirrored_folder.store, mirrored_folder.state.read_index())[path]
+    whole = render_all_files(mirrored_folder.store, mirrored_folder.state)[path]
     for cut in range(len(before) + 1, len(whole) + 1, 17):
         (mirrored_folder.root / path).write_bytes(whole[:cut])
         if lost:

@@ -32,7 +32,6 @@ import errno
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
 import time
@@ -75,13 +74,11 @@ class AtomicFolder:
 
     Attributes:
         recovered: Every `{name}.recovered-N` that was made here, with the path of its file.
-        mtimes: Modification times of folders that the caller tracks. Changes made here update them.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = os.fspath(root)
         self.recovered: list[tuple[str, str]] = []
-        self.mtimes: dict[str, int] = {}
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -100,29 +97,6 @@ class AtomicFolder:
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
 
-    def read_mtime(self, folder: str) -> int:
-        """Return when a name was last added, removed or renamed in a folder; 0 if there is none."""
-        try:
-            return os.lstat(f"{self._root}/{folder}").st_mtime_ns
-        except OSError:
-            return 0
-
-    def list_changed_folders(self) -> list[tuple[str, int]]:
-        """Return the folders whose time is not the one in `mtimes`, and their times now.
-
-        There may be hundreds, and every turn asks.
-        """
-        root, lstat = f"{self._root}/", os.lstat
-        changed = []
-        for folder, before in list(self.mtimes.items()):
-            try:
-                now = lstat(root + folder).st_mtime_ns
-            except OSError:
-                now = 0
-            if now != before:
-                changed.append((folder, now))
-        return changed
-
     def is_lost(self, folder: str) -> bool:
         """Return whether a folder is missing, or has nothing in it, like the mount point of another disk."""
         return is_lost(f"{self._root}/{folder}")
@@ -137,18 +111,15 @@ class AtomicFolder:
             data: The content.
             fsync: Whether to wait until the content is on the disk before the file gets its name.
         """
-        tracked = self._find_tracked_folder(path)
         draft = self._write_draft(path, data, fsync)
         stamp = _build_stamp(os.lstat(draft))
         try:
             self._move_into_place(draft, path)
-        except FileExistsError:
+        except OSError as error:
             os.unlink(draft)
-            return None
-        except OSError:
-            os.unlink(draft)
+            if isinstance(error, FileExistsError):
+                return None
             raise
-        self._update_mtime(tracked)
         return stamp
 
     def keep_beside(self, path: str, ending: str, data: bytes) -> str:
@@ -177,7 +148,6 @@ class AtomicFolder:
             stamp: The file as it was when it was decided that it may be replaced.
             fsync: Whether to wait until the content is on the disk before the file gets its name.
         """
-        tracked = self._find_tracked_folder(path)
         target, draft = f"{self._root}/{path}", self._write_draft(path, data, fsync)
         new_stamp = _build_stamp(os.lstat(draft))
         try:
@@ -185,20 +155,16 @@ class AtomicFolder:
                 os.unlink(draft)
                 return None
             old, replaced = self._swap(path, draft, target)
-        except FileNotFoundError:
+        except OSError as error:
             os.unlink(draft)
-            return None
-        except OSError:
-            os.unlink(draft)
+            if isinstance(error, FileNotFoundError):
+                return None
             raise
         if _is_unchanged(old, stamp):
             os.unlink(old)
         else:
             self._recover(old, path)
-        if not replaced:
-            return None
-        self._update_mtime(tracked)
-        return new_stamp
+        return new_stamp if replaced else None
 
     def append(self, path: str, data: bytes, stamp: FileStamp) -> FileStamp | None:
         """Append to a file; return its new stamp, or None if the file was changed or removed.
@@ -224,7 +190,6 @@ class AtomicFolder:
 
     def remove(self, path: str, stamp: FileStamp) -> bool:
         """Remove a file and the folders that become empty; return False if the file was changed."""
-        tracked = self._find_tracked_folder(path)
         target, aside = f"{self._root}/{path}", self._make_draft_name(path)
         try:
             os.rename(target, aside)
@@ -234,7 +199,6 @@ class AtomicFolder:
             self._put_back(aside, path)
             return False
         os.unlink(aside)
-        self._update_mtime(tracked)
         self._remove_empty_folders(path)
         return True
 
@@ -270,16 +234,6 @@ class AtomicFolder:
         os.unlink(f"{self._root}/{draft}")
 
     # -- below -------------------------------------------------------------------------------------------
-
-    def _find_tracked_folder(self, path: str) -> str | None:
-        """Return the folder of a file if it is tracked and its time is the one that is known."""
-        folder = path.rpartition("/")[0]
-        return folder if folder in self.mtimes and self.mtimes[folder] == self.read_mtime(folder) else None
-
-    def _update_mtime(self, folder: str | None) -> None:
-        """Record the time of a folder after a change made here, so that the change does not count as an edit."""
-        if folder is not None:
-            self.mtimes[folder] = self.read_mtime(folder)
 
     def _swap(self, path: str, draft: str, target: str) -> tuple[str, bool]:
         """Give a draft the name of a file.
@@ -476,54 +430,32 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         InvalidInput: the name is taken, with `overwrite` by something else than a file.
         StoreUnavailable: it cannot be written.
     """
-    with _choose_draft(path, overwrite=overwrite) as draft:
-        with _open_private(draft) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        publish(draft, path, overwrite=overwrite)
-
-
-@contextlib.contextmanager
-def _choose_draft(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield the temporary name of a file, and remove what is left there at the end."""
     _refuse_taken(path, overwrite=overwrite)
     _remove_leftovers(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
-        yield draft
+        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        with os.fdopen(handle, "w+b") as file:
+            os.fchmod(handle, 0o600)
+            yield file
+            file.flush()
+            os.fsync(handle)
+        publish(draft, path, overwrite=overwrite)
         sync_folder(path.parent)
     except OSError as error:
         raise build_unwritable_error(path, error) from error
     finally:
-        _remove(draft)
-
-
-def _open_private(path: Path) -> BinaryIO:
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    os.fchmod(handle, 0o600)
-    return os.fdopen(handle, "w+b")
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _remove_leftovers(path: Path) -> None:
     """Remove drafts of the same name that no process has written to for ten minutes: they were killed."""
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}(\.new)?")
-    limit = time.time() - _ABANDONED_S
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")
     with contextlib.suppress(OSError):  # the folder is missing, or another process removes the same drafts
         for draft in path.parent.iterdir():
-            if not pattern.fullmatch(draft.name):
-                continue
-            if max(each.lstat().st_mtime for each in (draft, *draft.rglob("*"))) > limit:
-                continue
-            _remove(draft)
-
-
-def _remove(draft: Path) -> None:
-    with contextlib.suppress(OSError):
-        if draft.is_dir() and not draft.is_symlink():
-            shutil.rmtree(draft, ignore_errors=True)
-        else:
-            draft.unlink(missing_ok=True)
+            if pattern.fullmatch(draft.name) and draft.lstat().st_mtime < time.time() - _ABANDONED_S:
+                draft.unlink()
 
 
 def _refuse_taken(path: Path, *, overwrite: bool) -> None:

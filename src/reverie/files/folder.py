@@ -3,9 +3,8 @@
 Files follow the journal on a background thread, a tenth of a second behind, so that many changes are written
 together (`notice`). `flush` does not wait for that, nor do `close` and the end of the interpreter. At every
 turn the files are examined (`refresh`): the pages that stand in prompts always, and all others if that takes a
-third of a millisecond. Otherwise the modification times of folders are compared, those of hundreds in at most a
-fiftieth of the time. All files are scanned in at most a fiftieth of the time, too: by the turn if that takes a few
-milliseconds, else on the same thread.
+third of a millisecond. Otherwise all files are scanned in at most a fiftieth of the time: by the turn if that takes
+some milliseconds, else on the same thread.
 
 `mirror` writes files, and `hand_edits` imports edits. Nothing here raises because of a file: what cannot be
 read or written is logged, counted, and returned by `problems`.
@@ -49,27 +48,22 @@ _log = logging.getLogger("reverie")
 FREE_S = 0.0003
 """Maximum duration of a scan of all files that is run at every turn."""
 
-LOOK_S = 0.0003
-"""Maximum duration of comparing the times of all folders that is done at every turn; hundreds take longer."""
-
 DELAY_S = 0.1
 """How long changes are collected before their files are written."""
 
 AT_ONCE = 1_000
 """Number of pending changes that are written while the caller waits; more go to the background."""
 
-QUICK_S = 0.004
-"""Maximum duration of a scan that is run at some turns; longer ones run in the background."""
+QUICK_S = 0.02
+"""Maximum duration of a scan that is run at some turns, at most one a second; longer ones run in the background."""
 
 FILE_S = 0.00001
 """Estimated duration of the scan of one file, before any was measured."""
 
 SHARE = 0.02
-"""Share of the time that longer scans may take: an edit in place is then seen at most 0.2 s late."""
+"""Share of the time that longer scans may take."""
 
 _FEW_FILES = 2_000
-_FEW_IN_FOLDER = 1_000
-_MOST_FOLDERS = 500
 _DUE_EVERY_S = 1.0
 _DURATIONS_KEPT = 5
 _BATCHES = 20
@@ -97,14 +91,12 @@ class MemoryFolder:
         self._state = FileState(root)
         self._mirror = MirrorWriter(root, writer.store, self._state, clock=writer.clock, layout=layout)
         self._hands = HandEditImporter(writer, self._state, root)
-        self._times = self._mirror.disk.mtimes
         self._changed = threading.Condition()
         self._jobs: list[str] = []
         self._thread: threading.Thread | None = None
         self._working = False
         self._waiting_callers = 0
         self._catching_up = False
-        self._tracks_folders = False
         self._own_sequence = 0
         self._has_composed = False
         self._closed = False
@@ -113,8 +105,6 @@ class MemoryFolder:
         self._other_machine = ""
         self._scan_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
         self._scanned_at = 0.0
-        self._look_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
-        self._looked_at = 0.0
         self._retry_at = 0.0
         _OPEN.add(self)
 
@@ -218,15 +208,14 @@ class MemoryFolder:
                         return False  # the background has the state locked
                 finally:
                     self._waiting_callers -= 1
-            return self._state.progress().sequence >= newest and not self._mirror.failed
+            return self._state.progress.sequence >= newest and not self._mirror.failed
         return False
 
     def refresh(self) -> None:
         """Import hand edits; called at every turn.
 
-        The two pages that stand in prompts and today's notes are always examined; the names in all folders if that
-        takes at most 0.3 ms, or less than a fiftieth of the time since they were last; all files if that takes at most
-        0.3 ms, or at most 4 ms and less than a fiftieth of the time since the last scan.
+        The two pages that stand in prompts and today's notes are always examined; all files if that takes at most
+        0.3 ms, or at most 20 ms and less than a fiftieth of the time since the last scan.
         """
         if self._closed or self._catching_up:
             return
@@ -239,7 +228,7 @@ class MemoryFolder:
                 is_due = took <= FREE_S or time.monotonic() - self._scanned_at > took / SHARE
                 if is_due and took <= QUICK_S:
                     self._take_in(None)
-                elif changed := self._find_changed_pages() + self._find_changed_folders():
+                elif changed := self._find_changed_pages():
                     self._take_in(changed)
                 if is_due and took > QUICK_S:
                     self._schedule_job(_IMPORT)
@@ -321,7 +310,7 @@ class MemoryFolder:
             self.flush()
             due = {*self._state.due(), ""}
             unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
-            if not unwritten and self._state.progress().sequence < newest:
+            if not unwritten and self._state.progress.sequence < newest:
                 unwritten[""] = "others had them locked for too long"
         return {"": self._failure} if self._failure else unwritten
 
@@ -420,12 +409,9 @@ class MemoryFolder:
 
     def _has_own_changes(self) -> bool:
         """Return whether changes of this process are pending."""
-        return self._has_composed or self._own_sequence > self._state.progress().sequence
+        return self._has_composed or self._own_sequence > self._state.progress.sequence
 
     def _take_in(self, paths: Iterable[str] | None, *, wait_s: float = QUIET_S) -> HandEditReport:
-        if paths is None and not self._tracks_folders and self._estimate_scan_seconds() > FREE_S:
-            self._tracks_folders = True
-            self._track_folders()
         began = time.monotonic()
         report = self._hands.take_in(paths, wait_s=wait_s)
         now = time.monotonic()
@@ -448,31 +434,6 @@ class MemoryFolder:
         paths = [build_page_path(name) for name in (MEMORY_PAGE, HISTORY, format_daily_note_name(today))]
         known = {path: written for path in paths if (written := self._state.find(path)) is not None}
         return paths if scan(self._root, known, paths) else []
-
-    def _find_changed_folders(self) -> list[str]:
-        """Return what is in folders whose time has changed: a name was added, removed or renamed there."""
-        paths: list[str] = []
-        began = time.monotonic()
-        took = min(self._look_durations, default=0.0)
-        if took > LOOK_S and began - self._looked_at < took / SHARE:
-            return paths
-        changed = self._mirror.disk.list_changed_folders()
-        self._looked_at = time.monotonic()
-        self._look_durations.append(self._looked_at - began)
-        for folder, now in changed:
-            self._times[folder] = now
-            try:
-                names = os.listdir(self._root / folder) if now else []
-            except OSError:
-                paths.append(folder)  # the scan reports it
-                continue
-            if len(names) > _FEW_IN_FOLDER:
-                self._schedule_job(_IMPORT)
-                continue
-            known = (path for path in self._state.known(f"{folder}/") if path.rpartition("/")[0] == folder)
-            present = (f"{folder}/{name}" for name in names)
-            paths += [path for path in {*known, *present} if path not in self._times]
-        return paths
 
     # -- the background ----------------------------------------------------------------------------------
 
@@ -503,7 +464,6 @@ class MemoryFolder:
             while (job := self._take_job()) is not None:
                 with self._suppress_errors():
                     if job == _IMPORT:
-                        self._track_folders()
                         self._sync()
                     else:
                         self._write_step()
@@ -537,12 +497,6 @@ class MemoryFolder:
                 self._thread = None
             self._changed.notify_all()
             return self._jobs.pop(0) if self._working else None
-
-    def _track_folders(self) -> None:
-        """Record the modification times of all folders, before the files are scanned."""
-        folders = {path.rpartition("/")[0] for path in self._state.known()}
-        if len(folders) <= _MOST_FOLDERS:
-            self._times.update((folder, self._mirror.disk.read_mtime(folder)) for folder in folders)
 
     @contextlib.contextmanager
     def _suppress_errors(self) -> Iterator[None]:

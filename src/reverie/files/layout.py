@@ -145,6 +145,21 @@ def build_stem(record: Record, layout: str) -> str | None:
     return f"{MEMORY}/{ARCHIVE if record.archived else RECORDS}/{_name_page(record.category)}"
 
 
+def has_own_file(record: Record, layout: str) -> bool:
+    """Return whether a record has a file of its own in a layout."""
+    return build_stem(record, layout) is None
+
+
+def build_home(record: Record, layout: str) -> str:
+    """Return the part that the paths of all files for records like this one have in common: `parse_home` of them."""
+    return build_stem(record, layout) or parse_home(build_path(record))
+
+
+def parse_home(path: str) -> str:
+    """Return the path of a page of records without number and ending, or the folder of a record's own file."""
+    return split_numbered_path(path)[0] if path.endswith(".md") else path.rpartition("/")[0]
+
+
 @lru_cache(maxsize=1_024)
 def _name_page(category: str | None) -> str:
     """Return the name of the page of a category: in lower case, and never that of a device of Windows.

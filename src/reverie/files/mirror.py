@@ -22,11 +22,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reverie.domain.change import JournalEntry, Subject, Value
+from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.page import MEMORY as MEMORY_PAGE
@@ -37,14 +37,9 @@ from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.conversion import adopt_pages, convert
 from reverie.files.expected import (
     ExpectedContent,
-    PendingChanges,
-    has_own_file,
     is_earlier_content,
-    keep_written,
-    read_base_text,
     read_values,
     render_expected_content,
-    render_expected_records,
     render_values,
 )
 from reverie.files.layout import (
@@ -58,6 +53,7 @@ from reverie.files.layout import (
     build_page_path,
     build_path,
     build_stem,
+    has_own_file,
     parse_form,
     render_added_lines,
     render_addition,
@@ -127,13 +123,6 @@ _PAUSE_S = 0.002
 _TOLD = 3
 _TOPS = (MEMORY, SESSIONS)
 _PAGE = build_page_path(MEMORY_PAGE)
-_FORMS: Mapping[Subject, frozenset[Form]] = {
-    "record": frozenset({"record", "lines", "page"}),
-    "turn": frozenset({"session"}),
-    "session": frozenset({"session"}),
-    "page": frozenset({"page"}),
-    "paragraph": frozenset({"log"}),
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -235,7 +224,7 @@ class MirrorWriter:
 
     def needs_fresh_start(self) -> bool:
         """Return whether the state of the files, or a whole folder of them, is missing."""
-        if not self._state.progress().sequence:
+        if not self._state.progress.sequence:
             return self._store.sequence() > 0
         return any(self.disk.is_lost(top) and self._state.known(f"{top}/") for top in _TOPS)
 
@@ -244,7 +233,7 @@ class MirrorWriter:
         newest = 0
         with self._suppress_errors(MirrorReport()):
             newest = self._store.sequence()
-            return max(0, newest - self._state.progress().sequence)
+            return max(0, newest - self._state.progress.sequence)
         return newest
 
     @contextlib.contextmanager
@@ -326,8 +315,7 @@ class _Batch:
         elif (
             not data
             or (known is not None and _has_same_content(known, data))
-            or is_earlier_content(self._store, self._ledger, path, data)
-            or self._may_have_written(path, data)
+            or self._is_ours(path, known, data)
         ):
             self._disk.remove_draft(draft)
         else:
@@ -351,7 +339,7 @@ class _Batch:
         """Write the files of the next entries of the journal; return whether these were the last.
 
         Args:
-            shown: The last change that each path, and each kind of erased values, shows; it is updated.
+            shown: The last change that each path shows, and that all do by the empty path; it is updated.
         """
         rows = self._store.journal(after=self._ledger.progress.sequence, limit=_BATCH)
         if not rows:
@@ -361,23 +349,20 @@ class _Batch:
         files = find_changed_files(rows, self._ledger.layout)
         changed = {path: file for path, file in files.items() if file.last > shown.get(path, 0)}
         changed |= self._place_records(rows, shown)
-        contents = render_expected_records(self._store, self._ledger, changed)
         rewritten = set(changed)
         for path, file in changed.items():
             if (is_last or parse_form(path) == "lines") and self._append(path, file):
                 rewritten -= set() if is_last else {path}
             else:
-                self._write(path, contents.get(path))
-        forgotten = [row for row in rows if row.forgotten]
-        for path in frozenset[str]().union(*(self._erased.get(row.sequence, ()) for row in forgotten)):
+                self._write(path)
+        forgotten = [row.sequence for row in rows if row.forgotten]
+        erased = frozenset[str]().union(*(self._erased.get(sequence, ()) for sequence in forgotten))
+        if not self._erased.keys() >= set(forgotten) and shown.get("", 0) < newest:
+            erased |= self._ledger.known().keys()  # nothing says what was erased
+            rewritten.add("")
+        for path in erased:
             self._write(path)
-        erased = {
-            row.subject
-            for row in forgotten
-            if row.sequence not in self._erased and shown.get(row.subject, 0) < newest
-        }
-        self._write_forms(erased)
-        shown.update(dict.fromkeys([*rewritten, *erased], newest))
+        shown.update(dict.fromkeys(rewritten, newest))
         self._ledger.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
         return is_last
 
@@ -435,15 +420,6 @@ class _Batch:
         file = self._ledger.find(path)
         is_full = pages.get(path, 0) >= MAX_LINES or (file is not None and file.size > MAX_PAGE_BYTES)
         return build_numbered_path(stem, split_numbered_path(path)[1] + 1) if is_full else path
-
-    def _write_forms(self, subjects: Collection[Subject]) -> None:
-        """Write all files of some kinds of values: something was erased, and nothing says what."""
-        if not subjects:
-            return
-        forms = frozenset[Form]().union(*(_FORMS[subject] for subject in subjects))
-        for path in self._ledger.known():
-            if parse_form(path) in forms:
-                self._write(path)
 
     def write_due(self, tried: set[str]) -> bool:
         """Write some more of the files that are due; return whether these were the last.
@@ -549,23 +525,22 @@ class _Batch:
             return
         data, seen = found
         if content is not None and data == content.data:
-            keep_written(self._ledger, _to_written(path, seen, content), content.data)
+            self._ledger.put_text(_to_written(path, seen, content), data)
         elif known is not None and _has_same_content(known, data):
             self._replace(path, seen, known, content)
-        elif (
-            _is_torn(path, data, known, content)
-            or (known is None and is_earlier_content(self._store, self._ledger, path, data))
-            or self._may_have_written(path, data)
-        ):
+        elif _is_torn(path, data, known, content) or self._is_ours(path, known, data):
             written = FileRecord(path, seen.size, seen.mtime_ns, compute_checksum(data))
             self._ledger.put_text(written, data)
             self._replace(path, seen, None, content)
         elif known is not None or content is not None:  # otherwise it is a person's own file
             self._defer_to_import(path)
 
-    def _may_have_written(self, path: str, data: bytes) -> bool:
-        """Return whether a process may have written this content and not recorded that."""
-        return PendingChanges(self._store, self._ledger).may_have_written(path, data)
+    def _is_ours(self, path: str, known: FileRecord | None, data: bytes) -> bool:
+        """Return whether a process may have written this content, and perhaps not recorded that."""
+        after = 0 if known is None else self._ledger.progress.sequence
+        if known is not None and not after:
+            return False
+        return is_earlier_content(self._store, self._ledger, path, data, after=after)
 
     def _replace(
         self, path: str, seen: FileStamp, known: FileRecord | None, content: ExpectedContent | None
@@ -589,7 +564,7 @@ class _Batch:
         if after is None:
             self._defer_to_import(path)
         else:
-            keep_written(self._ledger, _to_written(path, after, content), content.data)
+            self._ledger.put_text(_to_written(path, after, content), content.data)
             self._report.written += 1
 
     def _defer_to_import(self, path: str) -> None:
@@ -597,8 +572,6 @@ class _Batch:
         self._report.edited.append(path)
         self._ledger.mark_due([path])
         if (known := self._ledger.find(path)) is not None:
-            if self._ledger.read_text(path) is None:  # an erasure may come before the edit can be imported
-                self._ledger.keep_text(path, read_base_text(self._store, self._ledger, path))
             self._ledger.put([known._replace(mtime_ns=-1)])
 
     def _keep_base_of_recovered(self, known: FileRecord | None) -> None:
@@ -606,7 +579,7 @@ class _Batch:
         while self._disk.recovered:
             path, _ = self._disk.recovered.pop()
             if known is not None:
-                self._ledger.keep_text(path, read_base_text(self._store, self._ledger, known.path))
+                self._ledger.keep_text(path, self._ledger.read_text(known.path))
             _log.warning("an edit of a file that came while it was replaced is kept as %r", path)
 
     @contextlib.contextmanager

@@ -290,7 +290,7 @@ def scrub_files(
     with state.lock() as ledger:
         if not (mirrored or dry_run):
             ledger.drop_texts()
-        for path, size in list(_iter_unknown_files(root, ledger.stamps() if mirrored else {})):
+        for path, size in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             text = _drop_lines(root, path, records, dry_run=dry_run)
             if text is not None:
                 if size > LONGEST_FILE or phrases.has_match(path) or phrases.has_match(text):
@@ -314,7 +314,7 @@ def scrub_files(
     return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 
-def _iter_unknown_files(root: Path, known: Mapping[str, tuple[int, int]]) -> Iterator[tuple[str, int]]:
+def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[tuple[str, int]]:
     """Yield the paths and sizes of the files that are unknown or have changed."""
     folders = [MEMORY, SESSIONS]
     while folders:
@@ -326,7 +326,8 @@ def _iter_unknown_files(root: Path, known: Mapping[str, tuple[int, int]]) -> Ite
                     folders.append(path)
                 elif entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)
-                    if known.get(path) != (status.st_size, status.st_mtime_ns):
+                    file = known.get(path)
+                    if file is None or (file.size, file.mtime_ns) != (status.st_size, status.st_mtime_ns):
                         yield path, status.st_size
 
 

@@ -1,9 +1,9 @@
 """State of the mirrored files, in a small SQLite database beside the store.
 
 `files.db` holds the size, time and checksum of every file that was written or imported. It holds the text that
-was last written to it, the base version of the next hand edit, if the file is edited by hand and the journal does
-not give that back (`expected.read_base_text`). It knows which records are on which page, and the number of the last
-journal entry that the files show. Its write transaction is the lock between the processes that write files.
+was last written to it, the base version of the next hand edit. It knows which records are on which page, and the
+number of the last journal entry that the files show. Its write transaction is the lock between the processes that
+write files.
 
 The database is derived. If it is lost, damaged or of another memory, all files are compared with the store
 once. A hand edit that was not imported yet is then merged without its base version. It is therefore written
@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.files.layout import SESSIONS
 from reverie.stores.forks import not_forking, pause_for_forks
 from reverie.stores.sqlite.connections import get_file_identity
 from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
@@ -71,6 +72,9 @@ _TABLES = (
     """,
 )
 _COLUMNS = "path, size, mtime_ns, checksum, pieces"
+_FILE = ", ".join(
+    f"CAST({name} AS INTEGER)" for name in _COLUMNS.split(", ")[1:]
+)  # a damaged page has other types
 _ID_BYTES = 6
 _MAX_PARTS = 32
 _HALF = 0xFFFFFFFF
@@ -155,106 +159,100 @@ def compute_stamp(row: JournalEntry) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-class LineIndex(NamedTuple):
-    """The layout of the files, and the records on each page.
-
-    Attributes:
-        layout: The layout; empty before the first file was written.
-        pages: The ids of records by the path of their page, in their order.
-    """
-
-    layout: str
-    pages: Mapping[str, list[str]]
-
-    def read_ids(self, path: str) -> list[str]:
-        """Return the ids of the records on a page, in their order."""
-        return self.pages.get(path, [])
-
-
 class FileStateReader:
-    """Queries of the state on one connection."""
+    """Queries of the state."""
 
-    def __init__(self, file: sqlite3.Connection) -> None:
-        self._file = file
+    def _query(self, sql: str, *values: object) -> list[Any]:
+        raise NotImplementedError
+
+    @property
+    def progress(self) -> MirrorProgress:
+        """The last journal entry that the files show; `LockedFileState.advance` sets it."""
+        return next(
+            (
+                MirrorProgress(*row)
+                for row in self._query("SELECT CAST(sequence AS INTEGER), stamp FROM progress")
+            ),
+            NO_PROGRESS,
+        )
+
+    @property
+    def layout(self) -> str:
+        """The layout of the files; empty before the first was written. `LockedFileState.set_layout` sets it."""
+        return next((str(layout) for (layout,) in self._query("SELECT layout FROM progress")), "")
 
     def find(self, path: str) -> FileRecord | None:
-        """Return the record of a file, or None."""
-        row = self._file.execute(f"SELECT {_COLUMNS} FROM files WHERE path = ?", (path,)).fetchone()
-        return None if row is None else FileRecord._make(row)
+        """Return the record of a file, or None. Does not wait for the lock of another process."""
+        rows = self._query(f"SELECT path, {_FILE} FROM files WHERE path = ?", path)
+        return FileRecord._make(rows[0]) if rows else None
 
     def known(self, under: str = "") -> dict[str, FileRecord]:
         """Return all records, or those below a folder such as `memory/`, by path."""
         # `0` is the character after `/`, so this selects exactly the paths below the folder.
         where, values = ("", ()) if not under else (" WHERE path > ? AND path < ?", (under, f"{under[:-1]}0"))
-        rows = self._file.execute(f"SELECT {_COLUMNS} FROM files{where}", values)
+        rows = self._query(f"SELECT path, {_FILE} FROM files{where}", *values)
         return {row[0]: FileRecord._make(row) for row in rows}
-
-    def stamps(self) -> dict[str, tuple[int, int]]:
-        """Return size and modification time of all files as they were written, by path."""
-        rows = self._file.execute("SELECT path, size, mtime_ns FROM files")
-        return {path: (size, mtime_ns) for path, size, mtime_ns in rows}
 
     def count(self) -> int:
         """Return the number of records."""
-        return int(self._file.execute("SELECT count(*) FROM files").fetchone()[0])
+        return int(self._query("SELECT count(*) FROM files")[0][0])
 
     def due(self) -> list[str]:
         """Return the paths of files that have to be written, whatever changes next."""
-        return [path for (path,) in self._file.execute("SELECT path FROM due ORDER BY path")]
+        return [path for (path,) in self._query("SELECT path FROM due ORDER BY path")]
 
     def notes(self, kind: NoteKind) -> dict[str, dict[str, Any]]:
         """Return the notes of a kind by the paths of their files."""
-        rows = self._file.execute("SELECT path, value FROM notes WHERE kind = ? ORDER BY path", (kind,))
+        rows = self._query("SELECT path, value FROM notes WHERE kind = ? ORDER BY path", kind)
         return {path: json.loads(value) for path, value in rows}
-
-    def read_progress(self) -> MirrorProgress:
-        """Return the last journal entry that the files show."""
-        row = self._file.execute("SELECT sequence, stamp FROM progress").fetchone()
-        return MirrorProgress(int(row[0]), row[1]) if row else NO_PROGRESS
-
-    def read_layout(self) -> str:
-        """Return the layout of the files; empty before the first was written."""
-        row = self._file.execute("SELECT layout FROM progress").fetchone()
-        return str(row[0]) if row else ""
 
     def find_pages(self) -> dict[str, list[str]]:
         """Return the ids of the records on every page."""
-        return {path: _unpack_ids(ids) for path, ids in self._file.execute("SELECT path, ids FROM lines")}
+        return {
+            path: _unpack_ids(ids) for path, ids in self._query("SELECT path, CAST(ids AS BLOB) FROM lines")
+        }
 
     def count_lines(self, stem: str) -> dict[str, int]:
         """Return the numbers of records on the pages of a stem such as `memory/records/work`."""
         # `/` is the character after `.`, so this selects exactly `{stem}.md`, `{stem}.2.md` and so on.
         query = "SELECT path, length(ids) FROM lines WHERE path > ? AND path < ?"
-        return {path: size // _ID_BYTES for path, size in self._file.execute(query, (f"{stem}.", f"{stem}/"))}
+        return {path: size // _ID_BYTES for path, size in self._query(query, f"{stem}.", f"{stem}/")}
 
     def read_ids(self, path: str) -> list[str]:
         """Return the ids of the records on a page, in their order."""
-        row = self._file.execute("SELECT ids FROM lines WHERE path = ?", (path,)).fetchone()
-        return _unpack_ids(row[0]) if row else []
+        rows = self._query("SELECT CAST(ids AS BLOB) FROM lines WHERE path = ?", path)
+        return _unpack_ids(rows[0][0]) if rows else []
 
     def locate(self, id: str) -> str | None:
         """Return the page that a record is on, or None."""
-        rows = self._file.execute("SELECT path, ids FROM lines WHERE instr(ids, ?)", (bytes.fromhex(id),))
+        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM lines WHERE instr(ids, ?)", bytes.fromhex(id))
         return next((path for path, ids in rows if id in _unpack_ids(ids)), None)
+
+    def read_text(self, path: str) -> bytes | None:
+        """Return the text that was last written to a file; None if it is not known."""
+        parts = self._query("SELECT CAST(data AS BLOB) FROM texts WHERE path = ? ORDER BY part", path)
+        try:
+            text = b"".join(zlib.decompress(data) for (data,) in parts)
+        except zlib.error:
+            return None
+        file = self.find(path)
+        if not parts or (file is not None and file.checksum != compute_checksum(text)):
+            return None
+        return text
 
 
 class LockedFileState(FileStateReader):
-    """The state inside its lock: reads are current, and changes are committed when the lock is released.
-
-    Attributes:
-        progress: The last journal entry that the files show; set it with `advance`.
-        layout: The layout of the files; set it with `set_layout`.
-    """
+    """The state inside its lock: reads are current, and changes are committed when the lock is released."""
 
     def __init__(self, file: sqlite3.Connection) -> None:
-        super().__init__(file)
-        self.progress = self.read_progress()
-        self.layout = self.read_layout()
+        self._file = file
+
+    def _query(self, sql: str, *values: object) -> list[Any]:
+        return self._file.execute(sql, values).fetchall()
 
     def set_layout(self, layout: str) -> None:
         """Set the layout of the files."""
         self._file.execute("UPDATE progress SET layout = ?", (layout,))
-        self.layout = layout
 
     def set_ids(self, path: str, ids: Sequence[str]) -> None:
         """Set the records on a page, in their order."""
@@ -268,34 +266,22 @@ class LockedFileState(FileStateReader):
         """Set the records of files whose text has not changed."""
         self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", files)
 
-    def put_text(self, file: FileRecord, data: bytes | None) -> None:
-        """Set the record of a file, and the text that it has now; None if the text need not be kept."""
+    def put_text(self, file: FileRecord, data: bytes) -> None:
+        """Set the record of a file, and the text that it has now, which is the base of edits; sessions need none."""
         self.put([file])
-        self.keep_text(file.path, data)
+        self.keep_text(file.path, None if file.path.startswith(f"{SESSIONS}/") else data)
 
     def append_text(self, file: FileRecord, data: bytes) -> None:
         """Set the record of a file to which `data` was appended."""
         self.put([file])
         query = "SELECT max(part) FROM texts WHERE path = ?"
-        (last,) = self._file.execute(query, (file.path,)).fetchone()
+        ((last,),) = self._query(query, file.path)
         if last is None:
             return
         row = (file.path, last + 1, zlib.compress(data))
         self._file.execute("INSERT INTO texts (path, part, data) VALUES (?, ?, ?)", row)
         if last + 1 >= _MAX_PARTS:
             self.keep_text(file.path, self.read_text(file.path))
-
-    def read_text(self, path: str) -> bytes | None:
-        """Return the text that was last written to a file; None if it is not known."""
-        parts = self._file.execute("SELECT data FROM texts WHERE path = ? ORDER BY part", (path,)).fetchall()
-        try:
-            text = b"".join(zlib.decompress(data) for (data,) in parts)
-        except zlib.error:
-            return None
-        file = self.find(path)
-        if not parts or (file is not None and file.checksum != compute_checksum(text)):
-            return None
-        return text
 
     def keep_text(self, path: str, data: bytes | None) -> None:
         """Set the text of a file, or remove it."""
@@ -320,7 +306,6 @@ class LockedFileState(FileStateReader):
     def advance(self, progress: MirrorProgress) -> None:
         """Set the last journal entry that the files show, apart from those that are due."""
         self._file.execute("UPDATE progress SET sequence = ?, stamp = ?", progress)
-        self.progress = progress
 
     def mark_due(self, paths: Iterable[str]) -> None:
         """Mark files as due: a write has failed, or an imported file has to be written in canonical form."""
@@ -348,7 +333,7 @@ class LockedFileState(FileStateReader):
         self.advance(NO_PROGRESS)
 
 
-class FileState:
+class FileState(FileStateReader):
     """State of the files of one folder. Safe for several threads and processes, and across forks.
 
     Nothing is opened before the first use. A `files.db` that is missing, damaged or foreign is replaced by a new one.
@@ -402,38 +387,6 @@ class FileState:
         finally:
             self._lock.release()
 
-    def find(self, path: str) -> FileRecord | None:
-        """Return the record of a file, or None. Does not wait for the lock of another process."""
-        return self._read(lambda reader: reader.find(path))
-
-    def known(self, under: str = "") -> dict[str, FileRecord]:
-        """Return all records, or those below a folder such as `memory/`, by path."""
-        return self._read(lambda reader: reader.known(under))
-
-    def count(self) -> int:
-        """Return the number of records."""
-        return self._read(FileStateReader.count)
-
-    def due(self) -> list[str]:
-        """Return the paths of files that have to be written, whatever changes next."""
-        return self._read(FileStateReader.due)
-
-    def progress(self) -> MirrorProgress:
-        """Return the last journal entry that the files show."""
-        return self._read(FileStateReader.read_progress)
-
-    def read_index(self) -> LineIndex:
-        """Return the layout of the files, and the records on each page."""
-        return self._read(lambda reader: LineIndex(reader.read_layout(), reader.find_pages()))
-
-    def locate(self, id: str) -> str | None:
-        """Return the page that a record is on, or None."""
-        return self._read(lambda reader: reader.locate(id))
-
-    def notes(self, kind: NoteKind) -> dict[str, dict[str, Any]]:
-        """Return the notes of a kind by the paths of their files."""
-        return self._read(lambda reader: reader.notes(kind))
-
     def scrub(self) -> bool:
         """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
 
@@ -447,10 +400,9 @@ class FileState:
         """
 
         def rewrite(file: sqlite3.Connection) -> bool:
-            known = FileStateReader(file)
-            paths = [path for (path,) in file.execute("SELECT DISTINCT path FROM texts")]
-            changed = [(path,) for path in paths if not self._is_as_written(known.find(path))]
-            file.executemany("DELETE FROM texts WHERE path = ?", changed)
+            ledger = LockedFileState(file)
+            paths = [path for (path,) in ledger._query("SELECT DISTINCT path FROM texts")]
+            ledger.drop_texts(path for path in paths if not self._is_as_written(ledger.find(path)))
             file.execute("VACUUM")
             (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
@@ -489,12 +441,12 @@ class FileState:
             pass
         return ledger
 
-    def _read(self, ask: Callable[[FileStateReader], T]) -> T:
+    def _query(self, sql: str, *values: object) -> list[Any]:
         with self._lock:
             if self._ledger is None and get_file_identity(self._path) != self._place:
                 self._close_connection()
             until = time.monotonic() + _READ_PATIENCE_S
-            return self._run_with_retry(lambda file: ask(FileStateReader(file)), until)
+            return self._run_with_retry(lambda file: file.execute(sql, values).fetchall(), until)
 
     def _run_with_retry(self, act: Callable[[sqlite3.Connection], T], until: float) -> T:
         """Return the result of `act`; replace a broken database, and wait for a locked one."""

@@ -403,7 +403,7 @@ class Play:
         self.edited_folder.assert_settled()
         for name in self.edited_folder.files():
             if not name.endswith(".conflict.json"):
-                index = self.edited_folder.state.read_index()
+                index = self.edited_folder.state
                 content = render_expected_content(self.edited_folder.store, index, name)
                 assert content is not None, f"{name!r} should not be there after {self.done}"
                 assert content.data == self.edited_folder.path(name).read_bytes(), (
@@ -412,7 +412,7 @@ class Play:
         there = set(self.edited_folder.files())
         on_pages = [
             name
-            for path, names in self.edited_folder.state.read_index().pages.items()
+            for path, names in self.edited_folder.state.find_pages().items()
             if path in there
             for name in names
         ]

@@ -222,7 +222,7 @@ def test_a_copied_line_is_no_second_record(folder: EditedFolder) -> None:
     text = folder.read("memory/records/other.md") + second.replace("record 2", "Otherwise") + "\n"
     folder.write("memory/records/other.md", text)
     (problem,) = folder.sync().problems
-    assert f"line 4: the record '{2:012x}' is on the page {NOTES!r}: take the comment out" in problem.why
+    assert f"line 4: the record '{2:012x}' is in {NOTES}: take its id out" in problem.why
     assert folder.read("memory/records/other.md") == text
     folder.write("memory/records/other.md", re.sub("Otherwise <.*>", "Otherwise", text))
     assert [edit.what for edit in folder.sync().taken] == ["added"]

@@ -334,7 +334,7 @@ def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> It
         for record in memory.list(limit=None, archived=archived)
     }
     with closing(FileState(folder)) as state:
-        pages = state.read_index().pages
+        pages = state.find_pages()
     for path, names in pages.items():
         there = [records.pop(name) for name in names if name in records]
         file = folder / path

@@ -19,7 +19,7 @@ from reverie.admin.erasure.remains import MOVED_ASIDE, find_other_indexes
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.domain.filter import Filter
 from reverie.files.atomic import AtomicFolder, UnsafePath
-from reverie.files.expected import ExpectedContent, render_expected_content, render_expected_records
+from reverie.files.expected import render_expected_content
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
     HOOKS,
@@ -32,7 +32,7 @@ from reverie.files.layout import (
     parse_recovered_path,
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
-from reverie.files.state import FILES_DATABASE, FileState, LineIndex, StateUnavailable
+from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.stores.protocol import RepairReport, Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
@@ -398,7 +398,6 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
 # -- mirror checks --------------------------------------------------------------------------------
 
 
-_BATCH = 500
 _PATIENCE_S = 0.1
 _WAIT_S = 600.0
 
@@ -424,7 +423,7 @@ def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter
     differences: dict[str, list[str]] = {}
     try:
         with closing(FileState(root)) as state:
-            differences = _compare_files(store, state.read_index(), root, checked)
+            differences = _compare_files(store, state, root, checked)
     except (StoreCorrupt, StateUnavailable) as error:
         yield build_finding("files-unread", f"files could not be compared: {error}")
     for problem in problems:
@@ -443,7 +442,7 @@ def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter
             yield build_finding(code, summarize_names(paths, one, several), paths)
 
 
-def _compare_files(store: Store, index: LineIndex, root: Path, checked: Counter[str]) -> dict[str, list[str]]:
+def _compare_files(store: Store, state: FileState, root: Path, checked: Counter[str]) -> dict[str, list[str]]:
     """Return the paths of files that differ from the store, by the code of the finding.
 
     What differs is compared again, as it may have just changed.
@@ -452,31 +451,27 @@ def _compare_files(store: Store, index: LineIndex, root: Path, checked: Counter[
         StoreCorrupt: the store has something that cannot be read.
     """
     disk = AtomicFolder(root)
-    expected = dict.fromkeys(_list_expected_paths(store, index))
+    expected = dict.fromkeys(_list_expected_paths(store, state))
     checked["files"] = len(expected)
-    suspects: list[str] = []
-    paths = list(expected)
-    for start in range(0, len(paths), _BATCH):
-        batch = paths[start : start + _BATCH]
-        records = render_expected_records(store, index, batch)
-        suspects += [path for path in batch if _compare_file(store, index, disk, path, records.get(path))]
+    suspects = [path for path in expected if _compare_file(store, state, disk, path)]
     suspects += [path for path in scan(root, {}).added if path not in expected]
     if suspects:
         time.sleep(_PATIENCE_S)  # a writer may be between a change and its file
     differences: dict[str, list[str]] = {code: [] for code in _DIFFERENCES}
     for path in suspects:
-        if code := _compare_file(store, index, disk, path):
+        if code := _compare_file(store, state, disk, path):
             differences[code].append(path)
     differences["drafts-left"] = [path for path, _ in disk.list_drafts()]
     differences["files-foreign"] = _find_foreign_files(root)
     return differences
 
 
-def _list_expected_paths(store: Store, index: LineIndex) -> Iterator[str]:
-    yield from index.pages
-    places = ((record, build_stem(record, index.layout)) for record in store.find(Filter(archived=None)))
-    on_pages = {name for names in index.pages.values() for name in names}
-    for record, stem in places:
+def _list_expected_paths(store: Store, state: FileState) -> Iterator[str]:
+    pages, layout = state.find_pages(), state.layout
+    yield from pages
+    on_pages = {name for names in pages.values() for name in names}
+    for record in store.find(Filter(archived=None)):
+        stem = build_stem(record, layout)
         if stem is None:
             yield build_path(record)
         elif record.id not in on_pages:
@@ -486,15 +481,9 @@ def _list_expected_paths(store: Store, index: LineIndex) -> Iterator[str]:
     yield from (build_page_path(name) for name, count in store.logs().items() if count)
 
 
-def _compare_file(
-    store: Store, index: LineIndex, disk: AtomicFolder, path: str, wanted: ExpectedContent | None = None
-) -> str:
-    """Return the code of the finding about a file; empty if it is as the store says.
-
-    Args:
-        wanted: What the store says, if it has been read already.
-    """
-    wanted = wanted or render_expected_content(store, index, path)
+def _compare_file(store: Store, state: FileState, disk: AtomicFolder, path: str) -> str:
+    """Return the code of the finding about a file; empty if it is as the store says."""
+    wanted = render_expected_content(store, state, path)
     try:
         content = _read_content(disk, path)
     except OSError:

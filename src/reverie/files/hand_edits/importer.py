@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -39,7 +40,6 @@ from reverie.files.hand_edits.intake import (
     HandEditReport,
     HandEditRun,
 )
-from reverie.files.hand_edits.lines import LineImporter
 from reverie.files.hand_edits.merge import (
     MergeDecision,
     decide_log,
@@ -51,11 +51,11 @@ from reverie.files.hand_edits.merge import (
 from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
-from reverie.files.parsing import BrokenFile
+from reverie.files.parsing import BrokenFile, ParsedLine
 from reverie.files.scan import BROKEN, FolderScan, is_within, scan
 from reverie.files.state import FileRecord, FileState, LockedFileState
 from reverie.stores.living_page import PageDecision
-from reverie.stores.tombstones import drop_forgotten
+from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter, setting_cursors
 
 
@@ -72,9 +72,12 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         parts = split_page(text, was=was.outside, base=was.block or "")
         if file.base is not None and strip_intact_block(text) == text:
             decision = run.decide_page_edit(was, parts)
-    theirs = parsing.build_page(name, parts.outside, now=run.now)
-    if drop_forgotten(store, theirs) != theirs:
-        raise InvalidInput(FORGOTTEN)
+    written = parsing.build_page(name, parts.outside, now=run.read_moment(file))
+    theirs = run.drop_forgotten(written)
+    if theirs != written:
+        if not run.is_rebuild:
+            raise InvalidInput(FORGOTTEN)
+        run.report_problem(file.at, "some of its lines were forgotten on request; the others were taken")
     base = parse_base_page(file.path, file.base, theirs)
     if base is not None and name == MEMORY_PAGE:
         base = replace(base, content=was.outside)
@@ -98,9 +101,16 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
         base,
         ours,
         parsing.read_log(file.path, file.data, was=old_text),
-        now=run.now,
+        now=run.read_moment(file),
         new_id=run.new_id,
+        pending=run.pending,
     )
+    if run.is_rebuild and (forgotten := run.find_forgotten([each.value for each in decision.edits])):
+        run.report_problem(
+            file.at, f"{len(forgotten)} paragraphs were forgotten on request; the others were taken"
+        )
+        kept = (each for each in decision.edits if each.id not in forgotten)
+        decision = MergeDecision(edits=tuple(kept))
     run.commit(file, decision)
     return run.settle(file)
 
@@ -112,46 +122,56 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
     """
     name = parse_session_id(file.place.name) or file.place.name
     if run.store.session(name) is not None:
+        if run.is_rebuild:
+            raise InvalidInput(f"the session {name!r} is in another file too, which was taken")
         _log.warning(
             "%s was edited and is written again: see `reverie forget` and `reverie redact`", file.path
         )
         return run.settle(file)
-    first, *others = lines = parsing.read_lines(file.path, file.data)
+    first, *others = parsing.read_lines(file.path, file.data)
     state = parsing.build_session_state(first.fields or {}, path=file.path, now=run.now)
-    if run.is_stale(file, state.id):
+    if run.store.journal(id=state.id, limit=1) and not run.has_reappeared(file, state.id):
         return run.settle(file)
     turns: list[Turn] = []
-    broken = [line.why for line in lines if line.why]
+    broken = [first.why] if first.why else []
     for line in others:
-        if line.fields is not None:
-            try:
-                name = line.fields.get("id") or run.new_id()
-                turns.append(parsing.build_turn(line, id=name, state=state, position=len(turns), now=run.now))
-            except InvalidInput as error:
-                broken.append(str(error))
+        try:
+            turns.append(_build_turn(run, line, state, len(turns)))
+        except InvalidInput as error:
+            broken.append(str(error))
     if broken and not turns:
         raise InvalidInput(broken[0])
-    if known := run.store.turns([turn.id for turn in turns]):
-        raise InvalidInput(f"the id {known[0].id!r} is that of another turn: take it out")
     if state.window_start > len(turns):
         raise InvalidInput(f"line 1: window_start is {state.window_start}: there are {len(turns)} turns")
     values: list[Value] = [state, *turns]
     run.commit(file, MergeDecision(edits=tuple(Change(before=None, after=value) for value in values)))
     if broken:  # the file itself is written from now on
         copy = run.disk.keep_beside(file.path, BROKEN, file.data)
-        run.report_problem(
-            copy, f"{'; '.join(broken[:3])}; all other lines are imported: delete it when you are done"
-        )
+        why = f"{'; '.join(broken[:3])}; all other lines are imported: delete it when you are done"
+        run.report_problem(copy, why)
     return run.settle(file)
+
+
+def _build_turn(run: HandEditRun, line: ParsedLine, state: SessionState, position: int) -> Turn:
+    if line.fields is None:
+        raise InvalidInput(line.why)
+    name = line.fields.get("id") or run.new_id()
+    turn = parsing.build_turn(line, id=name, state=state, position=position, now=run.now)
+    if run.store.turns([name]):
+        raise InvalidInput(f"line {line.number}: the id {name!r} is that of another turn: take it out")
+    if run.find_forgotten([turn]):
+        raise InvalidInput(f"line {line.number}: it was forgotten on request: put [forgotten] there")
+    return turn
 
 
 def import_missing_page(run: HandEditRun, path: str) -> None:
     """Import the deletion of a page or log: its text leaves the store, and stays in the journal."""
     name = path.removeprefix(f"{MEMORY}/")
     values: list[Value] = [*run.store.pages([name]), *run.store.paragraphs(page=name)]
+    if any(value.id in run.pending for value in values):
+        values = []
     run.commit_edits(path, [Change(before=value, after=None) for value in values], "delete_file")
-    run.ledger.drop([path])
-    run.mark_due([path])
+    run.drop_and_write(path)
 
 
 _log = logging.getLogger("reverie")
@@ -250,6 +270,28 @@ class HandEditImporter:
         run.report.problems = list(run.problems.values())
         return run.report
 
+    def rebuild(self, marks: Store, note_progress: Callable[[int, int], None]) -> HandEditReport:
+        """Import all files into a new store.
+
+        Args:
+            marks: The store that knows what was forgotten.
+            note_progress: Receives the number of files done, and of all files.
+        """
+        found = scan(self._root, {})
+        found.recovered, total = [], len(found.added)  # the next import takes the recovered ones
+        done = count(1)
+        with self._state.lock() as ledger:
+            run = HandEditRun(
+                self._writer,
+                ledger,
+                self._disk,
+                marks=marks,
+                note_progress=lambda: note_progress(min(next(done), total), total),
+            )
+            self._import(run, found)
+        run.report.problems = list(run.problems.values())
+        return run.report
+
     def problems(self) -> list[BrokenFile]:
         """Return the files that could not be imported last time and still exist."""
         return [each for each in _list_problems(self._state.notes("problem")) if self._is_there(each.path)]
@@ -284,49 +326,38 @@ class HandEditImporter:
                 files.append(file)
         records = RecordImporter(run, files, found.missing)
         records.import_changes()
-        lines = LineImporter(run, files, records)
-        lines.import_changes()
         for file in files:
             if (import_file := _IMPORTERS.get(file.place.form)) is not None:
                 run.attempt(file.at, partial(import_file, run, file))
+                run.note_progress()
         if not run.report.unfinished:  # a missing file may have been moved to one of those
-            self._import_missing(run, records, lines, found.missing)
+            self._import_missing(run, records, found.missing)
 
-    def _import_missing(
-        self, run: HandEditRun, records: RecordImporter, lines: LineImporter, paths: Sequence[str]
-    ) -> None:
+    def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
         """Import deletions, unless their number looks like an accident."""
-        ledger = run.ledger
-        ledger.drop(records.moved)
-        # A file whose write or removal failed, or may have been made and not recorded, may be missing for that reason.
+        ledger, noted = run.ledger, run.ledger.notes("problem")
+        # A file whose write or removal failed may be missing for that reason.
         due = set(ledger.due())
-        own = {path for path in paths if path in due or run.pending.may_have_removed(path)}
-        if own:
-            ledger.drop(own)
-            run.mark_due(own)
-        missing = [path for path in paths if path not in records.moved and path not in own]
+        own = [path for path in paths if path in due or records.is_moved(path)]
+        run.drop_and_write(*own)
+        missing = [path for path in paths if path not in own]
         memories = [path for path in missing if path.startswith(f"{MEMORY}/")]
-        pages = ledger.find_pages()
-        gone = sum(len(pages.get(path, "1")) for path in memories)
-        known = sum(len(pages.get(path, "1")) for path in ledger.known(f"{MEMORY}/"))
-        if is_mass_removal(gone - lines.count_moved(memories), known):
+        gone = sum(max(1, len(records.list_gone(path))) for path in memories)
+        known = sum(max(1, len(records.list_ids(path))) for path in ledger.known(f"{MEMORY}/"))
+        if is_mass_removal(gone, known):
             run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
             missing = [path for path in missing if not path.startswith(f"{MEMORY}/")]
-        noted = ledger.notes("problem")
         for path in missing:
             place = parse_path(path)
             if place is None:
                 ledger.drop([path])
-            elif path in noted and not noted[path].get("emptied"):
-                # What it said last is in force, and was not deleted.
-                run.write_again(path, _SUBJECTS[place.form], place.name)
-            elif place.form == "session":
-                run.write_again(path, "session", parse_session_id(place.name) or place.name)
+            elif place.form == "session" or (path in noted and not noted[path].get("emptied")):
+                # Of a broken file, the last good content is in force, and was not deleted.
+                name = parse_session_id(place.name) if place.form == "session" else None
+                run.write_again(path, _SUBJECTS[place.form], name or place.name)
                 _log.warning("%s was deleted and is written again: see `reverie forget`", path)
-            elif place.form == "record":
+            elif place.form in ("record", "lines"):
                 run.attempt(path, partial(records.import_missing, path))
-            elif place.form == "lines":
-                run.attempt(path, partial(lines.import_missing, path))
             else:
                 run.attempt(path, partial(import_missing_page, run, path))
 

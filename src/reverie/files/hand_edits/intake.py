@@ -12,7 +12,9 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState
@@ -22,17 +24,15 @@ from reverie.domain.living_page import PageParts
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
+from reverie.domain.text.timestamps import from_microseconds
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.expected import (
     ExpectedContent,
-    PendingChanges,
+    find_pending_ids,
     is_earlier_content,
-    keep_written,
-    read_base_text,
     read_values,
     render_expected_content,
-    render_expected_records,
 )
 from reverie.files.hand_edits.merge import ACTOR, MergeConflict, MergeDecision
 from reverie.files.layout import (
@@ -48,7 +48,7 @@ from reverie.files.state import FileRecord, LockedFileState, compute_checksum
 from reverie.stores.living_page import ACCIDENT, PageDecision, decide_edit
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
-from reverie.stores.tombstones import is_forgotten
+from reverie.stores.tombstones import drop_forgotten, is_forgotten
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -68,8 +68,9 @@ SAVING_S = 1.0
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
 """Reason why a file is not imported that has erased text."""
 
+T = TypeVar("T")
+
 _ATTEMPTS = 20
-_CHUNK = 500
 
 
 class HandEdit(NamedTuple):
@@ -150,11 +151,29 @@ class HandEditRun:
         problems: The files that cannot be imported, by path.
         emptied: Those of them that a person has emptied.
         conflicts: The conflict files that were written, with their subjects.
-        pending: The changes that the files are not known to show.
+        is_rebuild: Whether the store is a new one of a lost database.
     """
 
-    def __init__(self, writer: StoreWriter, ledger: LockedFileState, disk: AtomicFolder) -> None:
-        """Prepare to import files; the caller holds the lock of `ledger`."""
+    def __init__(
+        self,
+        writer: StoreWriter,
+        ledger: LockedFileState,
+        disk: AtomicFolder,
+        *,
+        marks: Store | None = None,
+        note_progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare to import files; the caller holds the lock of `ledger`.
+
+        Args:
+            writer: Writer of the store.
+            ledger: The state of the files.
+            disk: The files.
+            marks: For a rebuild, the store that knows what was forgotten, and what was saved again since.
+            note_progress: Called after each file.
+        """
+        self.is_rebuild = marks is not None
+        self.note_progress = note_progress
         self.report = HandEditReport()
         self.problems: dict[str, BrokenFile] = {}
         self.emptied: set[str] = set()
@@ -162,35 +181,32 @@ class HandEditRun:
         self.store = writer.store
         self.ledger = ledger
         self.disk = disk
-        self.pending = PendingChanges(self.store, ledger)
         self.new_id = writer.new_id
         self.now = writer.clock()
-        self._writer = writer.acting(ACTOR)
+        self._writer = writer.acting(REBUILDER if self.is_rebuild else ACTOR)
+        self._marks = marks or writer.store
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def read_changed_files(self, paths: Sequence[str]) -> Iterator[ChangedFile]:
         """Yield those of some files whose content is neither what was written nor what the store says."""
-        for start in range(0, len(paths), _CHUNK):
-            chunk = [file for path in paths[start : start + _CHUNK] if (file := self._read(path, path))]
-            expected = render_expected_records(self.store, self.ledger, [file.path for file in chunk])
-            changed: list[ChangedFile] = []
-            for file in chunk:
-                current = FileRecord(file.path, file.stamp.size, file.stamp.mtime_ns, file.checksum)
-                old = file.written
-                if old is not None and (old.size, old.checksum) == (current.size, current.checksum):
-                    self.ledger.put([old._replace(mtime_ns=current.mtime_ns)])
-                elif (
-                    file.checksum == compute_checksum(file.data)  # a file with secrets has to be rewritten
-                    and (content := self._render_expected(file, expected))
-                    and content.data == file.data
-                ):
-                    keep_written(self.ledger, current._replace(pieces=content.pieces), file.data)
-                elif self.pending.may_have_written(file.path, file.data):
-                    self.mark_due([file.path])  # written by a process that could not record it
-                else:
-                    changed.append(file._replace(base=read_base_text(self.store, self.ledger, file.path)))
-            yield from changed
+        for path in paths:
+            if (file := self._read(path, path)) is None:
+                continue
+            current = FileRecord(path, file.stamp.size, file.stamp.mtime_ns, file.checksum)
+            old = file.written
+            if old is not None and (old.size, old.checksum) == (current.size, current.checksum):
+                self.ledger.put([old._replace(mtime_ns=current.mtime_ns)])
+            elif (
+                file.checksum == compute_checksum(file.data)  # a file with secrets has to be rewritten
+                and (content := self._render_expected(file))
+                and content.data == file.data
+            ):
+                self.ledger.put_text(current._replace(pieces=content.pieces), file.data)
+            elif old is not None and self._was_written(file):
+                self.mark_due([path])  # written by a process that could not record it
+            else:
+                yield file._replace(base=self.ledger.read_text(path))
 
     def read_recovered_files(self, paths: Iterable[str]) -> Iterator[ChangedFile]:
         """Yield the edits that came while their file was replaced."""
@@ -229,15 +245,21 @@ class HandEditRun:
             checksum=compute_checksum(data),
         )
 
-    def _render_expected(
-        self, file: ChangedFile, records: dict[str, ExpectedContent]
-    ) -> ExpectedContent | None:
-        if file.place.form == "record":
-            return records.get(file.path)
+    def _render_expected(self, file: ChangedFile) -> ExpectedContent | None:
         try:
             return render_expected_content(self.store, self.ledger, file.path)
         except StoreCorrupt:
             return None
+
+    def _was_written(self, file: ChangedFile) -> bool:
+        """Return whether a process may have written a file and not recorded that."""
+        after = self.ledger.progress.sequence
+        return after > 0 and is_earlier_content(self.store, self.ledger, file.path, file.data, after=after)
+
+    @cached_property
+    def pending(self) -> set[str]:
+        """The ids of values that files are not known to show as they are now."""
+        return find_pending_ids(self.store, self.ledger)
 
     # -- for all forms -----------------------------------------------------------------------------------
 
@@ -285,16 +307,20 @@ class HandEditRun:
         self.ledger.mark_due(paths)
         self.report.due = True
 
+    def drop_and_write(self, *paths: str) -> None:
+        """Drop the records of missing files, and have them written as the store says."""
+        if paths:
+            self.ledger.drop(paths)
+            self.mark_due(paths)
+
     def write_again(self, path: str, subject: Subject, id: str) -> None:
         """Have a file written again that may not be deleted."""
-        self.ledger.drop([path])
-        self.mark_due([path])
+        self.drop_and_write(path)
         self.report.taken.append(HandEdit(path=path, subject=subject, id=id, what="kept"))
 
     def report_lost(self, paths: Sequence[str], why: str) -> None:
         """Record that files were lost rather than deleted, and have them written again."""
-        self.ledger.drop(paths)
-        self.mark_due(paths)
+        self.drop_and_write(*paths)
         self.report.lost = True
         _log.warning("%s: they count as lost and are written again; nothing was archived", why)
 
@@ -325,7 +351,7 @@ class HandEditRun:
         added once more; a line may also be on its way to another page.
         """
         age_s = time.time() - file.stamp.mtime_ns / 1e9
-        if file.at != file.path or not 0 <= age_s < SAVING_S:
+        if self.is_rebuild or file.at != file.path or not 0 <= age_s < SAVING_S:
             return False
         if age_s < QUIET_S:
             return True
@@ -364,7 +390,7 @@ class HandEditRun:
 
     def commit(self, file: ChangedFile, decision: MergeDecision) -> None:
         """Commit the changes of a file, after the program's versions of conflicts were put beside it."""
-        refuse_forgotten(self.store, decision.edits)
+        self.refuse_forgotten(decision.edits)
         for clash in decision.clashes:
             self._keep_beside(file, clash)
         self.commit_edits(file.path, decision.edits, "edit_file", note=file.at)
@@ -375,8 +401,37 @@ class HandEditRun:
         """Commit changes in one transaction."""
         if not edits:
             return
+        operation = "rebuild" if self.is_rebuild else operation
         self._writer.commit(edits, operation=operation, note=note or path, at=self.now)
         self.report.taken += [_build_hand_edit(path, edit) for edit in edits]
+
+    def refuse_forgotten(self, changes: Iterable[Change]) -> None:
+        """Raise `InvalidInput` if changes would save what was forgotten."""
+        fresh = [change.after for change in changes if change.after is not None]
+        if self.find_forgotten([value for value in fresh if not isinstance(value, Page | SessionState)]):
+            raise InvalidInput(FORGOTTEN)
+
+    def find_forgotten(self, values: Sequence[Value]) -> set[str]:
+        """Return the ids of those values that were forgotten."""
+        return self._ask_marks(lambda store: is_forgotten(store, values))
+
+    def drop_forgotten(self, page: Page) -> Page:
+        """Return a page without the lines that were forgotten."""
+        return self._ask_marks(lambda store: drop_forgotten(store, page))
+
+    def _ask_marks(self, ask: Callable[[Store], T]) -> T:
+        """Return what the marks say; those that were carried over where a damaged database cannot be read."""
+        try:
+            return ask(self._marks)
+        except StoreCorrupt:
+            if self._marks is self.store:
+                raise
+            self._marks = self.store
+            return ask(self.store)
+
+    def read_moment(self, file: ChangedFile) -> datetime:
+        """Return the time of what a file says without a time: now, or when the file was saved before a rebuild."""
+        return from_microseconds(file.stamp.mtime_ns // 1000) if self.is_rebuild else self.now
 
     def decide_page_edit(self, was: PageParts, parts: PageParts) -> PageDecision:
         """Return the changes of records that an edit of the living page makes."""
@@ -393,13 +448,6 @@ class HandEditRun:
         data = _render_value(clash.ours)
         path = self.disk.keep_beside(_build_conflict_stem(file.path, clash.ours), CONFLICT, data)
         self.conflicts[path] = {"of": file.path, "id": clash.ours.id, "fields": list(clash.fields)}
-
-
-def refuse_forgotten(store: Store, changes: Iterable[Change]) -> None:
-    """Raise `InvalidInput` if changes would save what was forgotten."""
-    fresh = [change.after for change in changes if change.after is not None]
-    if is_forgotten(store, [value for value in fresh if not isinstance(value, Page | SessionState)]):
-        raise InvalidInput(FORGOTTEN)
 
 
 _MIN_COMMON = 0.4

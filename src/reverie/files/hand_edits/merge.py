@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from reverie.domain import category
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Page, Paragraph, validate_paragraph
-from reverie.domain.record import Record, validate_record
+from reverie.domain.record import HOME_LAYERS, Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text.ids import NewId
 from reverie.files import parsing
-from reverie.files.layout import build_path, build_stem, complete_record, parse_path
+from reverie.files.layout import build_home, complete_record, parse_home, parse_path
 from reverie.files.parsing import (
     EmptiedFile,
     Fields,
-    build_record,
     parse_moment,
 )
 from reverie.stores.protocol import Store
@@ -69,37 +67,47 @@ def is_mass_removal(removed: int, before: int) -> bool:
 # -- records -------------------------------------------------------------------------------------------------
 
 
-def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: str, now: datetime) -> Record:
-    """Return the record that its own file describes; its place gives the category and the archive.
+def move_record(
+    record: Record,
+    base: Record | None,
+    path: str,
+    fields: Fields,
+    category: str | None,
+    now: datetime,
+) -> Record:
+    """Return a record as the place of its file says: its category, layer and whether it is archived.
 
-    Where the folder and a field contradict, the one counts that differs from `base`; if both do, the field.
+    Where the place and a field contradict, the one counts that differs from `base`; if both do, the field.
 
     Args:
-        fields: The fields of the file.
-        id: The record's id.
+        record: The record that a person has written.
         base: The version that the person began with; None for a new record.
         path: The path of the file.
+        fields: The fields of the entry.
+        category: The category of the file.
         now: The time.
 
     Raises:
-        InvalidInput: a field, or the name of the folder, is not valid.
+        InvalidInput: the record is not valid.
     """
-    place = parse_path(path)
+    place, home, layout = parse_path(path), parse_home(path), "pages" if path.endswith(".md") else "records"
     assert place is not None
-    theirs = build_record(fields, id=id, base=base, place=place, now=now)
-    moved = base is None or (build_path(base) != path and build_stem(base, "records") is None)
     was_archived = base is not None and base.archived
-    if place.form == "record" and moved:
-        if base is not None and theirs.category == base.category:
-            folder = None if place.category is None else category.validate_category(place.category)
-            theirs = replace(theirs, category=folder)
-        if theirs.archived == was_archived and place.archived != was_archived:
-            theirs = replace(theirs, archived_at=now if place.archived else None)
-    if theirs.archived and not was_archived and (base is not None or "archive_reason" not in fields):
-        theirs = replace(theirs, archive_reason=fields.get("archive_reason") or "")
-    if was_archived and not theirs.archived:
-        theirs = replace(theirs, archive_reason="")
-    return validate_record(theirs)
+    if base is None or build_home(base, layout) != home:
+        is_page = place.form == "lines"
+        if place.archived != record.archived and (is_page or record.archived == was_archived):
+            record = replace(record, archived_at=now if place.archived else None)
+        if place.is_day:
+            record = replace(record, layer="episodic")
+        elif is_page and record.layer == "episodic" and not place.archived:
+            layer = HOME_LAYERS[record.kind]
+            record = replace(record, layer="semantic" if layer == "episodic" else layer)
+        is_given = record.category != base.category if base is not None else not is_page
+        if build_home(record, layout) != home and not (is_given or place.is_day):
+            record = replace(record, category=category)
+    if record.archived != was_archived and (base is not None or "archive_reason" not in fields):
+        record = replace(record, archive_reason=fields.get("archive_reason") or "" if record.archived else "")
+    return validate_record(record)
 
 
 def decide_record(
@@ -173,6 +181,7 @@ def decide_log(
     *,
     now: datetime,
     new_id: NewId,
+    pending: Collection[str] = (),
 ) -> MergeDecision:
     """Merge an edited log: paragraphs changed, added, removed.
 
@@ -187,6 +196,7 @@ def decide_log(
         texts: The paragraphs of the file.
         now: The time.
         new_id: Returns a new id.
+        pending: The ids of paragraphs that the file may not show yet.
 
     Raises:
         InvalidInput: a paragraph is not valid, or most of the log has vanished.
@@ -221,7 +231,7 @@ def decide_log(
             anchor = paragraph.id
     for place in removed:
         mine = there.get(began[place].id)
-        if mine is not None and mine.content == began[place].content:
+        if mine is not None and mine.id not in pending and mine.content == began[place].content:
             order.remove(mine)
     return MergeDecision(edits=tuple(order.build_changes()))
 
@@ -349,15 +359,6 @@ def list_versions(store: Store, id: str) -> list[Record]:
             if isinstance(value, Record) and (not versions or versions[-1] != value):
                 versions.append(value)
     return versions
-
-
-def find_closest_version(versions: Sequence[Record], fields: Mapping[str, Any]) -> Record | None:
-    """Return the version that shares the most fields with a file, the newest of several."""
-
-    def count_shared_fields(record: Record) -> int:
-        return sum(getattr(record, name) == value for name, value in fields.items())
-
-    return max(versions, key=count_shared_fields, default=None)
 
 
 # -- texts of files.db -------------------------------------------------------------------------------------

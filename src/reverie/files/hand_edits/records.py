@@ -1,239 +1,494 @@
-"""Import of edited files of single records: which file is that of which record. `lines` imports pages of records.
+"""Import of edited files of records: of pages with a line for each, and of files with one in JSON.
 
-A record has one place (`layout.build_path`). A file elsewhere that contains its id was moved if nothing
-stands at that place any more. Otherwise it is a copy. It is refused, because it is unclear which of
-the two counts. A file whose record is archived was put back. Files are therefore imported together.
+An entry is a line, or the object of a JSON file. It has the id of its record in a comment or field; an entry without an
+id is a new record, unless one says the same. A line shows text, tags and pin, and only these are edited there; a JSON
+file shows all fields. An entry in the file of another category or of the archive moves its record, and an entry that is
+gone archives it.
+
+What a person began with is the text that was last written to the file. Where that is not known, it is the version of
+the record that is most like the entry. Files are imported together, because entries may have moved between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import Record
+from reverie.domain.living_page import Line, is_visible_tag
+from reverie.domain.record import Record, normalize_labels
+from reverie.domain.text.ids import is_id
 from reverie.files import parsing
-from reverie.files.expected import has_own_file, is_earlier_content, is_id, read_base_text
-from reverie.files.hand_edits.intake import DELETED, REBUILDER, ChangedFile, HandEditRun
+from reverie.files.hand_edits.intake import (
+    DELETED,
+    REBUILDER,
+    ChangedFile,
+    HandEditRun,
+    find_written_ids,
+)
 from reverie.files.hand_edits.merge import (
     ACTOR,
+    MergeConflict,
     MergeDecision,
-    build_placed_record,
     decide_record,
-    find_closest_version,
+    is_mass_removal,
     list_versions,
+    move_record,
     parse_base_record,
 )
-from reverie.files.layout import build_path, parse_path
-from reverie.files.parsing import Fields
+from reverie.files.layout import (
+    build_home,
+    build_path,
+    has_own_file,
+    parse_home,
+    parse_path,
+    render_added_lines,
+)
+from reverie.files.parsing import Fields, PageRow
+
+_NO_ID = "0" * 12
+
+
+class _Entry(NamedTuple):
+    """The description of one record in a file.
+
+    Attributes:
+        id: The id of its record; empty for a new one.
+        fields: The given fields; of a line those that it shows.
+        row: The row of a page; None in a JSON file.
+    """
+
+    id: str
+    fields: Fields
+    row: PageRow | None = None
 
 
 class _RecordFile(NamedTuple):
-    """The file of one record: its fields, and the id of its record; None for a new one."""
+    """An edited file.
+
+    Attributes:
+        file: The file.
+        entries: What it has now.
+        base: What the person began with: the lines by the ids of their records, or the record of a JSON file; None if
+            that is not known.
+    """
 
     file: ChangedFile
-    fields: Fields
-    id: str | None
+    entries: list[_Entry]
+    base: Mapping[str, Line | Record] | None
+
+    @property
+    def is_page(self) -> bool:
+        """Return whether it is a page of records."""
+        return self.file.place.form == "lines"
+
+
+class _Outcome:
+    """Result of the entries of one file."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.conflicts: list[MergeConflict] = []
+        self.rows: dict[str, str] = {}  # what the page has after the import, by id
+        self.held: list[str] = []
+        self.texts: set[tuple[str, str]] = set()
+
+    def add(self, decision: MergeDecision) -> None:
+        self.changes += decision.edits
+        self.conflicts += decision.clashes
 
 
 class RecordImporter:
-    """Import of the files of records that were changed, added or removed.
-
-    Attributes:
-        moved: Missing files whose records were found elsewhere.
-    """
+    """Import of the files of records that were changed, added or removed."""
 
     def __init__(self, run: HandEditRun, files: Iterable[ChangedFile], missing: Iterable[str]) -> None:
-        """Parse the files; those that cannot be parsed become problems of `run`."""
-        self.moved: set[str] = set()
+        """Parse the files; those that cannot be parsed become problems of `run`.
+
+        Args:
+            run: The run.
+            files: All edited files.
+            missing: The known files that do not exist.
+        """
         self._run = run
         self._store = run.store
+        self._ledger = run.ledger
         self._missing = set(missing)
-        self._paths_by_id: dict[str, list[str]] = {}
-        self._ids_by_path: dict[str, set[str]] = {}
-        self._record_files: list[_RecordFile] = []
-        # Files that were known before come first.
-        for file in sorted(files, key=lambda each: (each.written is None, each.path)):
-            if file.place.form == "record":
-                run.attempt(file.at, partial(self._parse_record_file, file))
+        self._files: list[_RecordFile] = []
+        self._present: dict[str, str] = {}  # the first file that has an id
+        self._ids_on_disk: dict[str, set[str]] = {}
+        self._categories: dict[str, str | None] = {}
+        for file in sorted(files, key=_rank):
+            if file.place.form in ("record", "lines"):
+                run.attempt(file.at, partial(self._parse, file))
 
     def import_changes(self) -> None:
         """Import all files that could be parsed."""
-        for parsed in self._record_files:
-            self._run.attempt(parsed.file.at, partial(self._import_record_file, parsed))
+        for each in self._files:
+            self._run.attempt(each.file.at, partial(self._import, each))
+            self._run.note_progress()
 
     def import_missing(self, path: str) -> None:
-        """Import the deletion of a file: archive its record, unless that is elsewhere."""
+        """Import the deletion of a file: archive its records, unless they are elsewhere."""
+        run, place = self._run, parse_path(path)
+        removed = self._find_removed(path, self.list_ids(path))
+        if place is not None and place.archived and removed:
+            return run.write_again(path, "record", removed[0].id)
+        run.commit_edits(path, _build_archive_changes(removed, run), "delete_file")
+        return run.drop_and_write(path)
+
+    def list_ids(self, path: str) -> list[str]:
+        """Return the ids of the records that a file had when it was written last."""
         place = parse_path(path)
-        assert place is not None
-        records = [
+        if place is not None and place.form == "record":
+            return [place.name] if is_id(place.name) else []
+        return self._ledger.read_ids(path)
+
+    def list_gone(self, path: str) -> list[str]:
+        """Return the ids of those records of a missing file that are in no edited file."""
+        return [name for name in self.list_ids(path) if name not in self._present]
+
+    def is_moved(self, path: str) -> bool:
+        """Return whether all records of a missing file are in other files."""
+        return bool(self.list_ids(path)) and not self.list_gone(path)
+
+    # -- one file ----------------------------------------------------------------------------------------
+
+    def _parse(self, file: ChangedFile) -> None:
+        base: dict[str, Line | Record] | None = None
+        if file.place.form == "record":
+            entries = [self._parse_record(file)]
+            if (record := parse_base_record(file.base)) is not None:
+                base = {record.id: record}
+        else:
+            data, was = file.data.rstrip(), file.base
+            if was is not None and was.startswith(data) and was[len(data) :].partition(b"\n")[0]:
+                raise InvalidInput("it ends in the middle, as if it was saved half: save it again")
+            rows = parsing.read_rows(file.path, file.data)
+            entries = [
+                _Entry(row.line.id, _describe_line(row.line), row)
+                for row in rows
+                if row.line.id or row.line.text.strip()
+            ]
+            if was is not None:
+                base = {row.line.id: row.line for row in parsing.read_rows(file.path, was) if row.line.id}
+        self._files.append(_RecordFile(file, entries, base))
+        for entry in entries:
+            if entry.id and (entry.row is None or entry.row.line.text.strip()):
+                self._present.setdefault(entry.id, file.path)
+
+    def _parse_record(self, file: ChangedFile) -> _Entry:
+        fields, stem = parsing.read_record(file.path, file.data), file.place.name
+        name = fields.get("id")
+        if not is_id(stem):
+            return _Entry(name or "", fields)
+        if name not in (None, stem) and (file.written is not None or self._store.records([stem])):
+            raise InvalidInput(f"its id is {name!r}, but it is the file of {stem!r}: put that id back")
+        return _Entry(name or stem, fields)
+
+    def _import(self, file: _RecordFile) -> None:
+        run, outcome = self._run, _Outcome()
+        for entry in file.entries:
+            try:
+                self._import_entry(file, entry, outcome)
+            except InvalidInput as error:
+                if entry.row is None:
+                    raise
+                before = "" if str(error).startswith("line ") else f"line {entry.row.number}: "
+                outcome.held.append(f"{before}{error}")
+        gone = [name for name in file.base or () if name not in self._present] if file.is_page else []
+        removed = self._find_removed(file.file.path, gone)
+        if removed and run.report.unfinished:
+            run.report.unfinished.append(file.file.at)  # a line may be on its way to another page
+            return
+        archived = _build_archive_changes(removed, run)
+        is_accident = is_mass_removal(len(removed), len(file.base or ()))
+        changes = outcome.changes if is_accident else [*outcome.changes, *archived]
+        run.commit(file.file, MergeDecision(edits=tuple(changes), clashes=tuple(outcome.conflicts)))
+        if is_accident:
+            run.propose(file.file.path, archived)
+        if file.is_page:
+            self._place(file.file.path, list(outcome.rows))
+        if outcome.held:
+            base = "".join(f"{row}\n" for row in outcome.rows.values())
+            run.hold_back(file.file, outcome.held, base.encode())
+        else:
+            run.settle(file.file)
+
+    def _place(self, path: str, names: Sequence[str]) -> None:
+        """Record which records are on a page now, in the order that the person gave them."""
+        for name in names:
+            other = self._ledger.locate(name)
+            if other is not None and other != path:
+                self._ledger.set_ids(other, [each for each in self._ledger.read_ids(other) if each != name])
+                self._run.mark_due([other])
+        kept = [name for name in self._ledger.read_ids(path) if name not in names]
+        self._ledger.set_ids(path, [*names, *kept])
+
+    def _find_removed(self, path: str, names: Iterable[str]) -> list[Record]:
+        """Return those of some live records that belong in a file, and are nowhere else."""
+        return [
             record
-            for record in self._fetch_record(place.name)
-            if build_path(record) == path and has_own_file(record, self._run.ledger.layout)
+            for record in self._store.records(list(names))
+            if build_home(record, self._ledger.layout) == parse_home(path)
+            and record.id not in self._present
+            and record.id not in self._run.pending
+            and self._ledger.locate(record.id) in (path, None)
         ]
-        if place.archived and records:
-            return self._run.write_again(path, "record", records[0].id)
-        archived = [record for record in records if not self.has_file(record.id)]
-        self._run.commit_edits(path, build_archive_changes(archived, self._run), "delete_file")
-        self._run.ledger.drop([path])
-        self._run.mark_due([path])
+
+    # -- one entry ---------------------------------------------------------------------------------------
+
+    def _import_entry(self, file: _RecordFile, entry: _Entry, outcome: _Outcome) -> None:
+        if entry.row is not None:
+            parsing.check_row(entry.row)
+            if not entry.row.line.text.strip():
+                return None
+        twin = None if entry.id else self._find_twin(file, entry)
+        if twin is not None and entry.row is not None:
+            return self._mark_twin(file, entry.row, twin, outcome)
+        record_id = entry.id or (twin.id if twin is not None else "")
+        ours = next(iter(self._store.records([record_id])), None) if record_id else None
+        if ours is None:
+            return self._add(file, entry, outcome)
+        located = self._locate(file, ours) if twin is None else file.file.path
+        is_here = (
+            located == file.file.path
+            or record_id in (file.base or ())
+            or (file.file.written is not None and file.file.place.name == record_id)
+        )
+        is_restored = self._is_restored(file, ours)
+        is_new_file = entry.row is None and file.file.written is None
+        if is_new_file and not is_restored and self._run.is_stale(file.file, None):
+            return None
+        if not (is_here or is_restored) and self._is_elsewhere(file, record_id, located):
+            if entry.row is not None and _describe_record(ours) == entry.fields:
+                return None  # a copy, which adds nothing
+            raise InvalidInput(
+                f"the record {record_id!r} is in {located}: take its id out to make a new record"
+            )
+        base = ours if is_restored and not file.is_page else self._find_base(file, entry, ours, located)
+        theirs = base if self._is_as_written(entry, base) else self._change(file, entry, base)
+        if not file.is_page or not is_here:
+            theirs = self._move(file, entry, theirs, base)
+        decision = decide_record(base, ours, theirs, now=self._run.now)
+        self._refuse(decision.edits, outcome)
+        outcome.add(decision)
+        if entry.row is not None:
+            outcome.rows[record_id] = entry.row.text
+        elif (path := build_path(ours)) in self._missing:
+            self._run.mark_due([path])
         return None
 
-    def has_file(self, record_id: str) -> bool:
-        """Return whether one of the files has the id of a record."""
-        return record_id in self._paths_by_id
+    def _add(self, file: _RecordFile, entry: _Entry, outcome: _Outcome) -> None:
+        """Add the record of an entry, unless it is an old one that the program has removed."""
+        record = self._build(file, entry, entry.id or self._run.new_id())
+        if entry.id and self._is_old(file, entry, record):
+            return
+        if entry.row is not None and not entry.id and (record.scope, record.fingerprint) in outcome.texts:
+            return
+        change = Change(before=None, after=record)
+        self._refuse([change], outcome)
+        outcome.changes.append(change)
+        if entry.row is not None:
+            outcome.rows[record.id] = _render(file.file.path, record)
 
-    # -- parsing -----------------------------------------------------------------------------------------
-
-    def _parse_record_file(self, file: ChangedFile) -> None:
-        fields = parsing.read_record(file.path, file.data)
-        stem, written_id = file.place.name, fields.get("id")
-        if (
-            written_id is not None
-            and is_id(stem)
-            and stem != written_id
-            and (file.written is not None or self._fetch_record(stem))
-        ):
-            raise InvalidInput(f"its id is {written_id!r}, but it is the file of {stem!r}: put that id back")
-        record_id = written_id if written_id is not None else stem if is_id(stem) else None
-        self._record_files.append(_RecordFile(file, fields, record_id))
-        self._index_ids(file.path, [record_id])
-
-    def _index_ids(self, path: str, ids: Iterable[str | None]) -> None:
-        ids_here = self._ids_by_path.setdefault(path, set())
-        for record_id in ids:
-            if record_id is not None:
-                ids_here.add(record_id)
-                self._paths_by_id.setdefault(record_id, []).append(path)
-
-    # -- one record --------------------------------------------------------------------------------------
-
-    def _import_record_file(self, parsed: _RecordFile) -> None:
-        file, fields = parsed.file, parsed.fields
-        record_id = parsed.id or self._find_renamed_record(parsed) or self._run.new_id()
-        ours = next(iter(self._fetch_record(record_id)), None)
-        versions = list_versions(self._store, record_id)
-        is_restored = (
-            ours is None or (ours.archived and not file.place.archived)
-        ) and self._run.has_reappeared(file, record_id)
-        written = self._find_written_record(file, record_id, ours)
-        is_stale = file.written is None and is_earlier_content(
-            self._store, self._run.ledger, file.path, file.data
-        )
-        if is_stale and not is_restored:
-            return self._run.settle(file)
-        if self._has_other_place(file, record_id, ours, is_restored=is_restored):
-            raise InvalidInput(
-                f"another file is that of the record {record_id!r}: take the id out to make a new record of "
-                "this one, or delete one of the two"
+    def _is_old(self, file: _RecordFile, entry: _Entry, record: Record) -> bool:
+        """Return whether an entry is what was written of a record that the program has removed since."""
+        if entry.row is None:
+            return record in list_versions(self._store, record.id) and not self._run.has_reappeared(
+                file.file, record.id
             )
-        base = ours if is_restored else written or find_closest_version(versions, fields) or ours
-        theirs = build_placed_record(fields, id=record_id, base=base, path=file.path, now=self._run.now)
-        decision = decide_record(base, ours, theirs, now=self._run.now)
-        if (created := self._find_created_record(file, decision)) is not None:
-            decision = self._decide_resaved_record(parsed, created)
-        refuse_duplicates(self._run, decision.edits, set())
-        self._run.commit(file, decision)
-        if ours is not None and build_path(ours) in self._missing:
-            self.moved.add(build_path(ours))
-            self._run.mark_due([build_path(ours)])
-        return self._run.settle(file)
+        if file.base is None:
+            return any(
+                _describe_record(each) == entry.fields for each in list_versions(self._store, record.id)
+            )
+        line = file.base.get(record.id)
+        return isinstance(line, Line) and _describe_line(line) == entry.fields
 
-    def _find_written_record(self, file: ChangedFile, record_id: str, ours: Record | None) -> Record | None:
-        """Return the record as its file was last written, at its old place if it was moved."""
-        text = file.base
-        if file.written is None and ours is not None:
-            text = read_base_text(self._store, self._run.ledger, build_path(ours))
-        base = parse_base_record(text)
-        return base if base is not None and base.id == record_id else None
+    def _is_restored(self, file: _RecordFile, ours: Record) -> bool:
+        """Return whether a person has put back what was archived."""
+        if not ours.archived or file.file.place.archived:
+            return False
+        if file.is_page:  # what the program has archived meanwhile may be in an editor still
+            return file.base is not None and ours.archive_reason == DELETED
+        return self._run.has_reappeared(file.file, ours.id)
 
-    def _has_other_place(
-        self, file: ChangedFile, record_id: str, ours: Record | None, *, is_restored: bool
-    ) -> bool:
-        """Return whether another file holds the record."""
-        if ours is not None:
-            proper = build_path(ours)
-            is_old_place = file.written is not None and file.place.name == record_id
-            if file.path == proper or is_old_place:
-                return False
-            if not is_restored and self._has_record(proper, record_id):
-                return True
-        return self._paths_by_id.get(record_id, [file.path])[0] != file.path
+    def _locate(self, file: _RecordFile, ours: Record) -> str | None:
+        """Return the file that a record is in; a page does not count for a JSON file, which may come from a backup."""
+        if file.is_page and not has_own_file(ours, self._ledger.layout):
+            return self._ledger.locate(ours.id)
+        path = build_path(ours)
+        return path if path not in self._missing and self._run.disk.stat(path) is not None else None
 
-    def _has_record(self, path: str, record_id: str) -> bool:
-        if path in self._ids_by_path:
-            return record_id in self._ids_by_path[path]
-        return path not in self._missing and self._run.disk.stat(path) is not None
+    def _is_elsewhere(self, file: _RecordFile, record_id: str, located: str | None) -> bool:
+        """Return whether another file has the record."""
+        if not file.is_page and self._present[record_id] != file.file.path:
+            return True
+        if located is None or located == file.file.path:
+            return False
+        if located not in self._ids_on_disk:
+            found = self._run.disk.read(located)
+            self._ids_on_disk[located] = set() if found is None else find_written_ids(found[0])
+        return not located.endswith(".md") or record_id in self._ids_on_disk[located]
 
-    def _find_renamed_record(self, parsed: _RecordFile) -> str | None:
-        """Return the record of a file without an id, if its own file is missing and had the same content."""
-        path = parsed.file.path
-        probe = build_placed_record(parsed.fields, id="0" * 12, base=None, path=path, now=self._run.now)
-        duplicate = find_duplicate(self._run, probe)
-        if duplicate is None or build_path(duplicate) not in self._missing:
+    # -- what an entry says ------------------------------------------------------------------------------
+
+    def _build(self, file: _RecordFile, entry: _Entry, record_id: str) -> Record:
+        """Return the new record that an entry describes."""
+        place, fields, now = file.file.place, entry.fields, self._run.now
+        if entry.row is not None:
+            line = entry.row.line._replace(text=entry.row.line.text.strip())
+            fields = parsing.read_row(entry.row._replace(line=line), place)
+            if not line.details:
+                fields = {**fields, "category": self._find_category(file)}
+        record = parsing.build_record(fields, id=record_id, base=None, place=place, now=now)
+        return self._move(file, entry._replace(fields=fields), record, None)
+
+    def _move(self, file: _RecordFile, entry: _Entry, record: Record, base: Record | None) -> Record:
+        category, now = self._find_category(file), self._run.now
+        return move_record(record, base, file.file.path, entry.fields, category, now)
+
+    def _change(self, file: _RecordFile, entry: _Entry, base: Record) -> Record:
+        """Return the record that a person has made of another one."""
+        fields = entry.fields
+        if entry.row is not None:
+            tags = parsing.merge_visible_tags(base.tags, entry.row.line.tags)
+            fields = {**fields, "content": entry.row.line.text.strip(), "tags": tags}
+        return parsing.build_record(fields, id=base.id, base=base, place=file.file.place, now=self._run.now)
+
+    def _find_base(self, file: _RecordFile, entry: _Entry, ours: Record, located: str | None) -> Record:
+        """Return the record as the person began with it."""
+        base = (file.base or {}).get(ours.id)
+        if base is None and located != file.file.path:
+            base = self._read_base(located or build_path(ours), ours.id)
+        if base is None:
+            base = max(
+                [ours, *list_versions(self._store, ours.id)],
+                key=lambda each: _count_shared_fields(entry, each),
+            )
+        if isinstance(base, Record) and entry.row is None:
+            return base
+        shown = _describe_line(base) if isinstance(base, Line) else _describe_record(base)
+        return replace(ours, **{**shown, "tags": parsing.merge_visible_tags(ours.tags, shown["tags"])})
+
+    def _read_base(self, path: str, record_id: str) -> Line | Record | None:
+        """Return what was last written of a record to another file."""
+        text = self._ledger.read_text(path)
+        if text is None or not path.endswith(".md"):
+            base = parse_base_record(text)
+            return base if base is not None and base.id == record_id else None
+        rows = parsing.read_rows(path, text)
+        return next((row.line for row in rows if row.line.id == record_id), None)
+
+    def _is_as_written(self, entry: _Entry, base: Record) -> bool:
+        """Return whether a line is what was written, perhaps by a process that has not recorded that."""
+        if entry.row is None:
+            return False
+        if _describe_record(base) == entry.fields:
+            return True
+        if base.id not in self._run.pending:
+            return False
+        rows = self._store.journal(id=base.id, after=self._ledger.progress.sequence)
+        written = (value for row in rows for value in row.values if isinstance(value, Record))
+        return any(_describe_record(value) == entry.fields for value in written)
+
+    def _find_category(self, file: _RecordFile) -> str | None:
+        """Return the category of a file: on a page that of its first record, which may differ in case from its name."""
+        path, place = file.file.path, file.file.place
+        if path not in self._categories:
+            names = [entry.id for entry in file.entries if entry.id] if file.is_page else []
+            first = (
+                each.category
+                for each in self._store.records(names)
+                if build_home(each, "pages") == parse_home(path)
+            )
+            given = None if place.category is None else validate_category(place.category)
+            self._categories[path] = next(first, given)
+        return self._categories[path]
+
+    # -- records that say the same -------------------------------------------------------------------------
+
+    def _find_twin(self, file: _RecordFile, entry: _Entry) -> Record | None:
+        """Return the live record that an entry without an id is: a line with its text, or its JSON file renamed."""
+        twin = self._find_duplicate(self._build(file, entry, _NO_ID))
+        if twin is None or entry.row is not None:
+            return twin
+        if build_path(twin) in self._missing:
+            first = self._present.setdefault(twin.id, file.file.path)
+            return twin if first == file.file.path else None
+        made = next(
+            iter(self._store.journal(id=twin.id, limit=1)), None
+        )  # of this file before, by a killed process
+        is_made = made is not None and made.actor in (ACTOR, REBUILDER) and made.note == file.file.at
+        return twin if is_made else None
+
+    def _mark_twin(self, file: _RecordFile, row: PageRow, twin: Record, outcome: _Outcome) -> None:
+        """Give a record the tags and the pin of a line without an id that says the same."""
+        tags = normalize_labels([*twin.tags, *row.line.tags], name="tag")
+        marked = replace(twin, tags=tags, pinned=twin.pinned or row.line.is_pinned)
+        outcome.add(decide_record(twin, twin, marked, now=self._run.now))
+        if twin.id not in self._present and self._ledger.locate(twin.id) == file.file.path:
+            self._present[twin.id] = (
+                file.file.path
+            )  # its comment was deleted, or this line was imported before
+            outcome.rows[twin.id] = _render(file.file.path, marked)
+
+    def _find_duplicate(self, record: Record) -> Record | None:
+        """Return another live record of the same content."""
+        if record.archived:
             return None
-        if duplicate.id not in self._paths_by_id:
-            self._index_ids(path, [duplicate.id])
-        return duplicate.id if self._paths_by_id[duplicate.id] == [path] else None
+        other = self._store.record_like(record.scope, record.fingerprint)
+        return None if other is None or other.id == record.id else other
 
-    # -- for all -----------------------------------------------------------------------------------------
-
-    def _fetch_record(self, record_id: str) -> list[Record]:
-        return self._store.records([record_id]) if is_id(record_id) else []
-
-    def _decide_resaved_record(self, parsed: _RecordFile, created: Record) -> MergeDecision:
-        """Merge a file that an editor saved again under its old name, after a record was made of it."""
-        base = list_versions(self._store, created.id)[-1]
-        path, now = parsed.file.path, self._run.now
-        theirs = build_placed_record(parsed.fields, id=created.id, base=base, path=path, now=now)
-        return decide_record(base, created, theirs, now=now)
-
-    def _find_created_record(self, file: ChangedFile, decision: MergeDecision) -> Record | None:
-        """Return the record that was made of this file before, such as by a process that was killed."""
-        new = decision.edits[0].after if decision.edits and decision.edits[0].before is None else None
-        duplicate = find_duplicate(self._run, new) if isinstance(new, Record) else None
-        if duplicate is None:
-            return None
-        first = next(iter(self._store.journal(id=duplicate.id, limit=1)), None)
-        is_made_of_file = first is not None and first.actor in (ACTOR, REBUILDER) and first.note == file.at
-        return duplicate if is_made_of_file else None
+    def _refuse(self, changes: Sequence[Change], outcome: _Outcome) -> None:
+        """Refuse forgotten text, and records of the same content as another live record or entry."""
+        self._run.refuse_forgotten(changes)
+        for record in _iter_live(changes):
+            if (other := self._find_duplicate(record)) is not None:
+                raise InvalidInput(
+                    f"it would say the same as the record {other.id!r}: change or delete one of them"
+                )
+            if (record.scope, record.fingerprint) in outcome.texts:
+                raise InvalidInput("two of its lines say the same: take one out")
+            outcome.texts.add((record.scope, record.fingerprint))
 
 
-def build_archive_changes(records: Iterable[Record], run: HandEditRun) -> list[Change]:
-    """Return the changes that archive records whose file or line a person has deleted."""
+def _rank(file: ChangedFile) -> tuple[bool, bool, int, str]:
+    """Return the order of import: known files, then those with the name of a record, each the last saved first."""
+    is_named = file.place.form == "lines" or is_id(file.place.name)
+    return file.written is None, not is_named, -file.stamp.mtime_ns, file.path
+
+
+def _iter_live(changes: Iterable[Change]) -> Iterator[Record]:
+    for change in changes:
+        if isinstance(change.after, Record) and not change.after.archived:
+            yield change.after
+
+
+def _build_archive_changes(records: Iterable[Record], run: HandEditRun) -> list[Change]:
     return [
         Change(before=record, after=replace(record, archived_at=run.now, archive_reason=DELETED))
         for record in records
     ]
 
 
-def find_duplicate(run: HandEditRun, record: Record) -> Record | None:
-    """Return another live record of the same content."""
-    if record.archived:
-        return None
-    other = run.store.record_like(record.scope, record.fingerprint)
-    return None if other is None or other.id == record.id else other
+def _describe_record(record: Record) -> dict[str, Any]:
+    """Return the fields that a line of a page shows."""
+    tags = tuple(filter(is_visible_tag, record.tags))
+    return {"content": record.content, "tags": tags, "pinned": record.pinned}
 
 
-def refuse_duplicates(run: HandEditRun, changes: Sequence[Change], texts: set[tuple[str, str]]) -> None:
-    """Refuse records of the same content as another live record, or as one whose text is in `texts`.
+def _count_shared_fields(entry: _Entry, record: Record) -> int:
+    shown = {} if entry.row is None else _describe_record(record)
+    return sum(shown.get(name, getattr(record, name)) == value for name, value in entry.fields.items())
 
-    Args:
-        run: The run.
-        changes: The changes.
-        texts: The scopes and fingerprints of the records before them; those of the changes are added.
-    """
-    for change in changes:
-        after = change.after
-        if not isinstance(after, Record) or after.archived:
-            continue
-        if (other := find_duplicate(run, after)) is not None:
-            raise InvalidInput(
-                f"it would say the same as the record {other.id!r}: change or delete one of them"
-            )
-        if (after.scope, after.fingerprint) in texts:
-            raise InvalidInput("two of its lines say the same: take one out")
-        texts.add((after.scope, after.fingerprint))
+
+def _describe_line(line: Line) -> dict[str, Any]:
+    return {"content": line.text, "tags": line.tags, "pinned": line.is_pinned}
+
+
+def _render(path: str, record: Record) -> str:
+    return render_added_lines(path, [record]).decode().removesuffix("\n")
