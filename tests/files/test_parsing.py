@@ -49,7 +49,7 @@ def read_good_lines(path: str, data: bytes) -> list[Any]:
 
 
 def make_turn_line(**fields: Any) -> parsing.ParsedLine:
-    return parsing.ParsedLine(number=3, text="", fields=fields)
+    return parsing.ParsedLine(number=3, fields=fields)
 
 
 def why(path: str, data: bytes | str, **more: str) -> str:
@@ -272,7 +272,7 @@ def test_a_broken_record() -> None:
         ('{"metadata": {"a": 1}}', "the field 'metadata' is an object: it should be an object of texts"),
         ('{"pinned": "yes"}', "the field 'pinned' is text: it should be true or false"),
         ('{"pinned": 1}', "the field 'pinned' is a number"),
-        ('{"confidence": true}', "the field 'confidence' is true: it should be a number"),
+        ('{"confidence": true}', "the field 'confidence' is true or false: it should be a number"),
         ('{"confidence": NaN}', "NaN is no number that JSON knows"),
         ('{"importance": -Infinity}', "-Infinity is no number"),
         ('{"seen_count": 1.5}', "'seen_count' is a number: it should be a whole number"),

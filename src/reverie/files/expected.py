@@ -5,6 +5,7 @@ A file with the content of an earlier time is merely old, and may be replaced. A
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -133,11 +134,11 @@ def is_earlier_content(
     if content is not None and content.data == data:
         return True
     known = state.read_text(path) or (FIRST_LINE if place.form == "lines" else b"")
-    differing = set(data.splitlines()) ^ set(known.splitlines())
-    if shown and differing <= {
-        line for row in iter_rows_forwards(store, after=shown) for line in _render_row(path, row)
-    }:
-        return True
+    ours, theirs = Counter(known.splitlines()), Counter(data.splitlines())
+    if shown and (differing := ours - theirs | theirs - ours):
+        rows = iter_rows_forwards(store, after=shown)
+        if differing.keys() <= {b"", *(line for row in rows for line in _render_row(path, row))}:
+            return True
     if content is None or after or place.form == "lines":
         return False
     is_beginning = content.data.startswith(data) and data.endswith(b"\n")

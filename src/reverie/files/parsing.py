@@ -16,7 +16,14 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NoReturn, get_type_hints
 
 from reverie.domain.category import validate_category
-from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
+from reverie.domain.conversation import (
+    SessionState,
+    ToolCall,
+    Turn,
+    validate_session,
+    validate_session_id,
+    validate_turn,
+)
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.lazy_regex import defer_regex
@@ -31,11 +38,11 @@ from reverie.domain.record import (
     move_former_metadata,
     normalize_labels,
     validate_choice,
-    validate_parts,
     validate_record,
 )
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import validate_id
+from reverie.domain.text.json_values import describe_type
 from reverie.files import layout
 from reverie.files.names import parse_session_id
 
@@ -62,9 +69,6 @@ _BLANK_LINES = defer_regex(r"\n[^\S\n]*\n")
 _STAMP = defer_regex(r"\[(?:(\d{4}-\d{2}-\d{2})[ T])?(\d{2}):(\d{2})\]")
 _WORD = defer_regex(r"\w")
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
-
-_Checks = Mapping[str, Callable[[Any], Any]]
-"""What checks and converts the value of each field."""
 
 
 class EmptiedFile(InvalidInput):
@@ -106,13 +110,11 @@ class ParsedLine(NamedTuple):
 
     Attributes:
         number: Its number, counted from 1.
-        text: The line.
         fields: Its fields; None if it cannot be parsed.
         why: Why it cannot be parsed; empty if it can.
     """
 
     number: int
-    text: str
     fields: Fields | None
     why: str = ""
 
@@ -204,11 +206,11 @@ def read_lines(path: str, data: bytes) -> list[ParsedLine]:
     numbers: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            checks = _TURN if found else _STATE
+            forms = _TURN if found else _STATE
             try:
-                found.append(ParsedLine(number, line, _parse_line(line, checks, number, numbers)))
+                found.append(ParsedLine(number, _parse_line(line, forms, number, numbers)))
             except InvalidInput as error:
-                found.append(ParsedLine(number, line, None, str(error)))
+                found.append(ParsedLine(number, None, str(error)))
     if all(line.why for line in found):
         raise InvalidInput(found[0].why)
     return found
@@ -299,15 +301,12 @@ def _decode_text(path: str, data: bytes, *, was: str = "", errors: str = "strict
 # -- JSON ----------------------------------------------------------------------------------------------------
 
 
-class _Repeated(Exception):
-    pass
-
-
 def _to_unique_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise _Repeated(next(name for name in names if names.count(name) > 1))
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"the field {repeated!r} stands there twice: take one out")
     return found
 
 
@@ -319,12 +318,12 @@ _SURROGATES = defer_regex("[\udc80-\udcff]")
 _decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_refuse_constant).decode
 
 
-def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]:
+def _parse_object(text: str, forms: _Forms, *, line: int = 0) -> dict[str, Any]:
     """Return the fields of a JSON object, checked; refuse unknown ones.
 
     Args:
         text: The object.
-        forms: The checks of the known fields.
+        forms: The forms of the known fields.
         line: The number of its line in a file of several; 0 in a file of one.
     """
     before = f"line {line}: " if line else ""
@@ -340,8 +339,6 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
             ) from None
         reason = error.msg.removesuffix(" at")
         raise InvalidInput(f"{place}: it is not JSON: {reason[0].lower()}{reason[1:]}") from None
-    except _Repeated as error:
-        raise InvalidInput(f"{before}the field {str(error)!r} stands there twice: take one out") from None
     except InvalidInput as error:
         raise InvalidInput(f"{before}{error}") from None
     except (ValueError, RecursionError):
@@ -351,19 +348,19 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
     if forms is _RECORD and isinstance(found, dict):
         found = move_former_metadata(found)
     if not isinstance(found, dict):
-        raise InvalidInput(f"{before}it is {_describe_type(found)}: it should be one JSON object, {{…}}")
+        raise InvalidInput(f"{before}it is {describe_type(found)}: it should be one JSON object, {{…}}")
     if unknown := [name for name in found if name not in forms]:
         key = re.search(rf'"{re.escape(unknown[0])}"\s*:', text)
         if not line and key is not None and "\n" in text[: key.start()]:
             before = f"line {text.count(chr(10), 0, key.start()) + 1}: "  # the log does not name the field
         raise InvalidInput(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
     try:
-        return {name: _validate_field(name, forms[name], value) for name, value in found.items()}
+        return {name: forms[name].parse(name, value) for name, value in found.items()}
     except InvalidInput as error:
         raise InvalidInput(f"{before}{error}") from None
 
 
-def _parse_line(text: str, forms: _Checks, number: int, seen: dict[str, int]) -> Fields:
+def _parse_line(text: str, forms: _Forms, number: int, seen: dict[str, int]) -> Fields:
     if _SURROGATES.search(text):
         raise InvalidInput(f"line {number}: it is not UTF-8 text: save it as UTF-8")
     fields = _parse_object(text, forms, line=number)
@@ -376,116 +373,102 @@ def _parse_line(text: str, forms: _Checks, number: int, seen: dict[str, int]) ->
 # -- fields --------------------------------------------------------------------------------------------------
 
 
-class _NotOfForm(Exception):
-    pass
+class _Form(NamedTuple):
+    """Form of a field.
+
+    Attributes:
+        should: What the value should be.
+        accepts: Returns whether a JSON value is that.
+        read: Converts it.
+    """
+
+    should: str
+    accepts: Callable[[Any], bool]
+    read: Callable[[Any], Any] = lambda value: value
+
+    def parse(self, name: str, value: Any) -> Any:
+        """Return the value of a field; raise `InvalidInput` if it is not of this form."""
+        if not self.accepts(value):
+            raise InvalidInput(f"the field {name!r} is {describe_type(value)}: it should be {self.should}")
+        try:
+            return self.read(value)
+        except InvalidInput as error:
+            raise InvalidInput(f"the field {name!r}: {error}") from None
+
+    def or_none(self) -> _Form:
+        """Return the form of a field that may also be null."""
+        return _Form(
+            self.should,
+            lambda value: value is None or self.accepts(value),
+            lambda value: None if value is None else self.read(value),
+        )
 
 
-def _validate_field(name: str, form: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return form(value)
-    except _NotOfForm as error:
-        raise InvalidInput(f"the field {name!r} is {_describe_type(value)}: it should be {error}") from None
-    except InvalidInput as error:
-        raise InvalidInput(f"the field {name!r}: {error}") from None
+_Forms = Mapping[str, _Form]
 
 
-def _describe_type(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    names = {str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return names[type(value)]
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-def _is_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _NotOfForm("text, in quotes")
-    return value
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _NotOfForm("a number")
-    return value
-
-
-def _is_whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MOST_OFTEN:
-        raise _NotOfForm("a whole number up to 1,000,000,000")
-    return value
-
-
-def _is_switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _NotOfForm("true or false")
-    return value
-
-
-def _is_moment(value: Any) -> datetime:
-    if not isinstance(value, str):
-        raise _NotOfForm('a time, such as "2026-02-07T10:30:00Z"')
-    return timestamps.parse_time(value, name="time")
-
-
-def _make_nullable(form: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else form(value)
-
-
-def _is_list(value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise _NotOfForm('a list of texts, such as ["a", "b"]')
-    return value
-
-
-def _is_mapping(value: Any) -> Mapping[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise _NotOfForm('an object of texts, such as {"name": "value"}')
-    return MappingProxyType(value)
-
-
-def _is_calls(value: Any) -> list[dict[str, str]]:
+def _is_call(value: Any) -> bool:
     names = {"id", "name", "arguments"}
-    if not isinstance(value, list) or not all(
-        isinstance(call, dict) and set(call) <= names and {"id", "name"} <= set(call) for call in value
-    ):
-        raise _NotOfForm('a list of {"id", "name", "arguments"}')
-    if not all(isinstance(each, str) for call in value for each in call.values()):
-        raise _NotOfForm('a list of {"id", "name", "arguments"}, all of them texts')
-    return value
+    return (
+        isinstance(value, dict)
+        and {"id", "name"} <= value.keys() <= names
+        and all(map(_is_text, value.values()))
+    )
 
 
-_CHECKS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
+_TEXT = _Form("text, in quotes", _is_text)
+_LABELS = _Form(
+    'a list of texts, such as ["a", "b"]',
+    lambda value: isinstance(value, list) and all(map(_is_text, value)),
+    lambda value: normalize_labels(value, name="label", longest=2_000),
+)
+_TIME = _Form(
+    'a time, such as "2026-02-07T10:30:00Z"',
+    _is_text,
+    lambda value: timestamps.parse_time(value, name="time"),
+)
+_BY_TYPE: Mapping[Any, _Form] = MappingProxyType(
     {
-        float: _is_number,
-        int: _is_whole,
-        bool: _is_switch,
-        datetime: _is_moment,
-        datetime | None: _make_nullable(_is_moment),
-        tuple[ToolCall, ...]: _is_calls,
-        Mapping[str, str]: _is_mapping,
+        float: _Form("a number", _is_number),
+        int: _Form(
+            "a whole number up to 1,000,000,000",
+            lambda value: _is_number(value) and isinstance(value, int) and abs(value) <= _MOST_OFTEN,
+        ),
+        bool: _Form("true or false", lambda value: isinstance(value, bool)),
+        datetime: _TIME,
+        datetime | None: _TIME.or_none(),
+        str | None: _TEXT.or_none(),
+        tuple[str, ...]: _LABELS,
+        tuple[ToolCall, ...]: _Form(
+            'a list of {"id", "name", "arguments"}, all of them texts',
+            lambda value: isinstance(value, list) and all(map(_is_call, value)),
+            lambda value: tuple(ToolCall(**call) for call in value),
+        ),
+        Mapping[str, str]: _Form(
+            'an object of texts, such as {"name": "value"}',
+            lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+            MappingProxyType,
+        ),
     }
 )
-"""Checks of fields by the types that their classes declare; all others are texts."""
+"""Forms of fields by the types that their classes declare."""
 
 
-def _list_checks(kind: type, **others: Callable[[Any], Any]) -> _Checks:
-    """Return the check of each field of a class; `others` are checks that do not follow from the type."""
-    checks = {name: _CHECKS.get(hint, _is_text) for name, hint in get_type_hints(kind).items()}
-    return MappingProxyType(checks | others)
+def _list_forms(kind: type) -> _Forms:
+    """Return the form of each field of a class; all but those of `_BY_TYPE` are texts."""
+    forms = {name: _BY_TYPE.get(hint, _TEXT) for name, hint in get_type_hints(kind).items()}
+    return forms | {"id": _TEXT._replace(read=validate_id)} if kind is Record else forms
 
 
-_RECORD = _list_checks(
-    Record,
-    id=validate_id,
-    category=_make_nullable(validate_category),
-    tags=lambda value: normalize_labels(_is_list(value), name="tag"),
-    references=lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
-    parts=lambda value: validate_parts(_is_list(value)),
-    replaces=lambda value: normalize_labels(_is_list(value), name="replaced record"),
-)
-_STATE = _list_checks(SessionState)
-_TURN = _list_checks(Turn)
+_RECORD, _STATE, _TURN = map(_list_forms, (Record, SessionState, Turn))
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -566,15 +549,11 @@ def build_turn(line: ParsedLine, *, id: str, state: SessionState, position: int,
         raise InvalidInput(f"{place}: its session is not that of the file: take the field out")
     if "content" not in fields:
         raise InvalidInput(f"{place}: the field 'content' is missing")
-    began = {"role": "user", "at": now, "scope": state.scope}
-    values = {**began, **fields, "id": id, "session": state.id, "position": position}
-    if isinstance(values["at"], datetime):
-        values["at"] = timestamps.format_time(values["at"])
-    values["metadata"] = dict(values.get("metadata") or {})
-    if values.get("scope", "") != state.scope:
+    if fields.get("scope", state.scope) != state.scope:
         raise InvalidInput(f"{place}: its scope is not that of the session: take the field out")
+    began = {"role": "user", "at": now, "scope": state.scope}
     try:
-        return Turn.from_dict(values)
+        return validate_turn(Turn(**{**began, **fields, "id": id, "session": state.id, "position": position}))
     except InvalidInput as error:
         raise InvalidInput(f"{place}: {error}") from None
 

@@ -45,7 +45,6 @@ from reverie.files.hand_edits.merge import (
     decide_log,
     decide_page,
     is_mass_removal,
-    parse_base_log,
     parse_base_page,
 )
 from reverie.files.hand_edits.records import RecordImporter
@@ -92,7 +91,7 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
     """Import an edited or new log: paragraphs changed, added and removed."""
     name = file.place.name
     ours = run.store.paragraphs(page=name)
-    base = parse_base_log(file.path, file.base, ours, run.now)
+    base = None if file.base is None else parsing.read_log(file.path, file.base)
     if base is None and run.is_stale(file, None):
         return run.settle(file)
     old_text = "\n\n".join(paragraph.content for paragraph in ours)

@@ -8,8 +8,7 @@ may not do to a file is refused with `InvalidInput`; the message says what to do
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, pairwise
@@ -20,7 +19,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import HOME_LAYERS, Record, validate_record
-from reverie.domain.similarity.three_way_merge import match_items, merge_values
+from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values, split_lines
 from reverie.domain.text.ids import NewId
 from reverie.files import parsing
 from reverie.files.layout import build_home, complete_record, parse_home, parse_path
@@ -175,7 +174,7 @@ def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> MergeDeci
 
 def decide_log(
     name: str,
-    base: Sequence[Paragraph] | None,
+    base: Sequence[str] | None,
     ours: Sequence[Paragraph],
     texts: Sequence[str],
     *,
@@ -201,140 +200,68 @@ def decide_log(
     Raises:
         InvalidInput: a paragraph is not valid, or most of the log has vanished.
     """
-    began = ours if base is None else base
-    pairs, missing = _align_paragraphs(
-        [normalize_paragraph(paragraph.content) for paragraph in began], texts, is_base=base is not None
-    )
-    removed = missing if base is not None else []
-    if is_mass_removal(len(removed), len(began)):
+    if is_mass_removal(len(base or ()) - len(texts), len(base or ())):
         raise EmptiedFile(
-            f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
-            "clear the whole log"
+            f"{len(base or ()) - len(texts)} of {len(base or ())} paragraphs are missing: restore them, or delete "
+            "the file to clear the whole log"
         )
-    there = {paragraph.id: paragraph for paragraph in ours}
-    known = {paragraph.id for paragraph in began}
-    added = Counter(normalize_paragraph(paragraph.content) for paragraph in ours if paragraph.id not in known)
-    order = _Order(ours)
-    anchor: str | None = None
-    for number, text in enumerate(texts):
-        old = began[pairs[number]] if number in pairs else None
-        mine = there.get(old.id) if old is not None else None
-        if old is not None and mine is not None:
-            anchor = mine.id
-            fresh = _change_paragraph(order, old, mine, text)
-        else:
-            fresh = _select_new_text(old, text, added)
-        if fresh is not None:
-            at = parse_moment(name, fresh, otherwise=now)
-            paragraph = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=fresh)
-            order.insert(validate_paragraph(paragraph), after=anchor)
-            anchor = paragraph.id
-    for place in removed:
-        mine = there.get(began[place].id)
-        if mine is not None and mine.id not in pending and mine.content == began[place].content:
-            order.remove(mine)
-    return MergeDecision(edits=tuple(order.build_changes()))
-
-
-def _change_paragraph(order: _Order, old: Paragraph, mine: Paragraph, text: str) -> str | None:
-    """Change a paragraph of the store to the text of the file; return what has to stand below it.
-
-    Args:
-        old: The paragraph that the person began with.
-        mine: The same one as the store has it.
-        text: What the file has in its place.
-    """
-    if text in (normalize_paragraph(old.content), normalize_paragraph(mine.content)):
-        return None
-    order.change(replace(mine, content=text, at=parse_moment(mine.page, text, otherwise=mine.at)))
-    return mine.content if mine.content != old.content else None  # both changed it
-
-
-def _select_new_text(old: Paragraph | None, text: str, added: Counter[str]) -> str | None:
-    """Return the text of the file if it is new; None if the program removed it, or has added it too.
-
-    Args:
-        old: The paragraph that the person began with, and that the store has no more; None for none.
-        added: How often the program has added each text; one that the file has too is taken off.
-    """
-    if old is not None and text == normalize_paragraph(old.content):
-        return None
-    if added[text]:
-        added[text] -= 1
-        return None
-    return text
-
-
-def _align_paragraphs(
-    old: Sequence[str], new: Sequence[str], *, is_base: bool
-) -> tuple[dict[int, int], list[int]]:
-    """Return the old paragraph of each new one, and the old ones that are gone.
-
-    Where as many came as went between two that stayed, each was changed, if the old ones are what the person
-    began with.
-    """
-    same = match_items(old, new)
-    pairs = {j: i for i, j in same}
+    present = [normalize_paragraph(each.content) for each in ours]
+    unseen = {text for text, each in zip(present, ours, strict=True) if each.id in pending}
+    began = [text for text in base or () if text not in unseen or text in texts]
+    merged = [
+        _to_paragraph(line) for line in split_lines(merge_text(*map(_to_lines, (began, present, texts))))
+    ]
+    edits: list[Change] = []
+    after: list[Paragraph] = []
     low = start = 0
-    for i, j in [*same, (len(old), len(new))]:
-        if is_base and i - low == j - start:
-            pairs |= zip(range(start, j), range(low, i), strict=True)
+    for i, j in [*match_items(present, merged), (len(present), len(merged))]:
+        old, new = ours[low:i], merged[start:j]
+        in_place = len(old) == len(new)
+        edits += [Change(before=each, after=None) for each in old if not in_place]
+        for number, text in enumerate(new):
+            if in_place:
+                at = parse_moment(name, text, otherwise=old[number].at)
+                after.append(validate_paragraph(replace(old[number], content=text, at=at)))
+            else:
+                at = parse_moment(name, text, otherwise=now)
+                added = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=text)
+                after.append(validate_paragraph(added))
+        after += ours[i : i + 1]
         low, start = i + 1, j + 1
-    kept = set(pairs.values())
-    return pairs, [i for i in range(len(old)) if i not in kept]
+    known = {each.id: each for each in ours}
+    placed = _place_paragraphs(after, known.keys())
+    edits += [Change(before=known.get(each.id), after=each) for each in placed if each != known.get(each.id)]
+    return MergeDecision(edits=tuple(edits))
 
 
-class _Order:
-    """Paragraphs of a log in order, and the changes that keep them so."""
+def _to_lines(paragraphs: Iterable[str]) -> str:
+    return "".join(f"{text.replace(chr(10), _LINE_END)}\n" for text in paragraphs)
 
-    def __init__(self, there: Sequence[Paragraph]) -> None:
-        self._there = list(there)
-        self._new: set[str] = set()
-        self._edits: list[Change] = []
 
-    def change(self, after: Paragraph) -> None:
-        place = self._find_index(after.id)
-        self._edits.append(Change(before=self._there[place], after=validate_paragraph(after)))
-        self._there[place] = after
+def _to_paragraph(line: str) -> str:
+    return line.replace(_LINE_END, "\n")
 
-    def insert(self, added: Paragraph, *, after: str | None) -> None:
-        self._there.insert(0 if after is None else self._find_index(after) + 1, added)
-        self._new.add(added.id)
 
-    def remove(self, removed: Paragraph) -> None:
-        self._edits.append(Change(before=removed, after=None))
-        del self._there[self._find_index(removed.id)]
+_LINE_END = "\0"  # which no text has
 
-    def build_changes(self) -> list[Change]:
-        """Return the changes and removals, then the additions, at positions that keep the order."""
-        edits = list(self._edits)
-        for paragraph, position in zip(self._there, self._assign_positions(), strict=True):
-            after = replace(paragraph, position=position)
-            if paragraph.id in self._new:
-                edits.append(Change(before=None, after=after))
-            elif after != paragraph:
-                edits.append(Change(before=paragraph, after=after))
-        return edits
 
-    def _assign_positions(self) -> list[float]:
-        """Keep the present positions unless no number is free between two of them."""
-        positions = [paragraph.position for paragraph in self._there]
-        is_new = [paragraph.id in self._new for paragraph in self._there]
-        start = 0
-        for new, run in groupby(is_new):
-            stop = start + len(list(run))
-            if new:
-                low = positions[start - 1] if start else None
-                high = positions[stop] if stop < len(positions) else None
-                positions[start:stop] = _interpolate_positions(low, high, stop - start)
-            start = stop
-        neighbours = zip(pairwise(positions), pairwise(is_new), strict=True)
-        if all(low < high for (low, high), new in neighbours if any(new)):
-            return positions
-        return [float(number) for number in range(1, len(positions) + 1)]
-
-    def _find_index(self, id: str) -> int:
-        return next(place for place, paragraph in enumerate(self._there) if paragraph.id == id)
+def _place_paragraphs(paragraphs: Sequence[Paragraph], known: Collection[str]) -> list[Paragraph]:
+    """Return paragraphs with positions in their order; the known ones keep theirs if there is room between them."""
+    placed: list[Paragraph] = []
+    for is_known, run in groupby(paragraphs, key=lambda each: each.id in known):
+        group = list(run)
+        if not is_known:
+            low = placed[-1].position if placed else None
+            following = paragraphs[len(placed) + len(group) :]
+            high = following[0].position if following else None
+            group = [
+                replace(each, position=position)
+                for each, position in zip(group, _interpolate_positions(low, high, len(group)), strict=True)
+            ]
+        placed += group
+    if any(low.position >= high.position for low, high in pairwise(placed)):
+        return [replace(each, position=float(number)) for number, each in enumerate(placed, 1)]
+    return placed
 
 
 def _interpolate_positions(low: float | None, high: float | None, count: int) -> list[float]:
@@ -378,26 +305,6 @@ def parse_base_page(path: str, text: bytes | None, page: Page) -> Page | None:
         return None if text is None else replace(page, content=parsing.read_page(path, text))
     except InvalidInput:
         return None
-
-
-def parse_base_log(
-    path: str, text: bytes | None, present: Sequence[Paragraph], now: datetime
-) -> list[Paragraph] | None:
-    """Return the paragraphs of a base text, or None. Those that have not changed since keep their ids."""
-    try:
-        contents = None if text is None else parsing.read_log(path, text)
-    except InvalidInput:
-        contents = None
-    if contents is None:
-        return None
-    pairs = dict(match_items(contents, [normalize_paragraph(each.content) for each in present]))
-    name = path.partition("/")[2]
-    return [
-        present[pairs[number]]
-        if number in pairs
-        else Paragraph(id=f"base-{number}", page=name, position=0.0, at=now, content=content)
-        for number, content in enumerate(contents)
-    ]
 
 
 def normalize_paragraph(text: str) -> str:
