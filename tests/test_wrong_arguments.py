@@ -136,7 +136,6 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "dreams.plan": memory.dreams.plan,
         "dreams.plan session": lambda x: memory.dreams.plan("compact", session=x),
         "dreams.apply": memory.dreams.apply,
-        "dreams.answer": lambda x: memory.dreams.answer(record.id, x),
         "dreams.run": lambda x: memory.dreams.run(x, dry_run=True),
         "dreams.start": lambda x: start_and_stop(memory, x),
     }

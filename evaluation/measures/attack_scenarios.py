@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from evaluation.measures.scripted_verifier import answer_check
-from reverie.consolidation.planning.requests import VERIFY
+from reverie.consolidation.answers import VERIFY
 from reverie.domain.change import Change
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelRequest
@@ -92,9 +92,9 @@ class AttackWorld:
         return told.text
 
     def dream(self) -> None:
-        """Let an hour pass, and run a consolidation cycle."""
+        """Let an hour pass, and run a dream."""
         self.moment[0] += timedelta(hours=1)
-        self.memory.dreams.cycle.run()
+        self.memory.dreams.run()
 
 
 @contextmanager

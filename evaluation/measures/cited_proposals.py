@@ -18,11 +18,10 @@ from typing import Any
 from evaluation.measures.harness import Evaluation, format_share, group_rows
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
+from reverie.consolidation.flows import PROMPT, Claim, ClaimCheck, format_evidence, run_pass, verify_claims
+from reverie.consolidation.inputs import PassInput, WindowInput
 from reverie.consolidation.passes.preferences import explain_unshown
 from reverie.consolidation.passes.read import read
-from reverie.consolidation.planning.flows import run_pass, verify_claims
-from reverie.consolidation.planning.inputs import PassInput, WindowInput
-from reverie.consolidation.planning.verification import PROMPT, Claim, ClaimCheck, format_evidence
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.llm.protocol import ModelReply, ModelRequest

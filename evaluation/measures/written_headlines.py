@@ -15,11 +15,10 @@ from evaluation.measures.harness import Evaluation, format_share
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
-from reverie.consolidation.passes.headlines import HeadlineWriter
-from reverie.consolidation.planning.flows import run_pass, verify_claims
-from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.plan_builder import HeadlineProposal, PlanBuilder
-from reverie.consolidation.planning.verification import PROMPT, ClaimCheck
+from reverie.consolidation.flows import PROMPT, ClaimCheck, run_pass, verify_claims
+from reverie.consolidation.inputs import PassInput
+from reverie.consolidation.passes.headlines import HeadlineProposal, HeadlineWriter
+from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
@@ -93,7 +92,7 @@ def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool, alwa
     """Return why the headline is refused; empty if it is accepted."""
     view = PassInput(now=max(part.updated_at for part in parts), records=tuple(parts))
     draft = PlanBuilder(view, name="tidy")
-    writer = HeadlineWriter(view, draft)
+    writer = HeadlineWriter(draft)
 
     names = dict.fromkeys(part.id for part in parts)
     chosen = writer.select([HeadlineProposal(parts=tuple(names), content=case.headline)])

@@ -476,23 +476,16 @@ class Memory(ScopedMemory):
 
     def _create_worker(self) -> Worker:
         with translate_os_errors(_CODE):
-            from reverie.consolidation.cycle import ConsolidationCycle  # here: a search needs no passes
-            from reverie.consolidation.worker import Worker
+            from reverie.consolidation.worker import Worker  # here: a search needs no passes
             from reverie.llm.protocol import resolve_model
 
-        cycle = ConsolidationCycle(
-            self._parts.writer,
-            settings=self.settings,
-            model=resolve_model(self._model),
-            profile=None if self._profile is None else self._profile.folder,
-            plan_records=self._parts.records.planned,
-        )
-        conclude = self._parts.learner.consolidate
         return Worker(
             self._parts.writer,
-            cycle,
             settings=self.settings,
-            conclude=conclude,
+            plan_records=self._parts.records.planned,
+            model=resolve_model(self._model),
+            profile=None if self._profile is None else self._profile.folder,
+            conclude=self._parts.learner.consolidate,
             judge=self._judge,
             living=self._parts.living,
             expire=self._parts.records.acting(RULES).expire,

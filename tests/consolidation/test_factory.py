@@ -211,8 +211,8 @@ def test_what_a_step_taught_is_a_plan_that_can_be_made_and_undone(clock: Movable
     [
         ("extract", {}, "output="),
         ("read", {}, "session="),
-        ("tidy", {"session": "cli:1"}, "not about one session"),
-        ("tidy", {"output": "x"}, "not about an output"),
+        ("tidy", {"session": "cli:1"}, "neither session= nor output="),
+        ("tidy", {"output": "x"}, "neither session= nor output="),
         ("compact", {"session": "cli:1", "output": "x"}, "no output"),
         (
             "nap",
@@ -249,7 +249,7 @@ def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: Movab
         fine = other.add("assistant", "Hello Bo")
         other.feedback(fine.id, "down", note="too cheerful")
         for _ in range(2):  # what a dream has no request left for is shown in the next
-            memory.dreams.cycle.run(["tidy"])
+            memory.dreams.run(["tidy"])
             clock.now += timedelta(days=1)
     shown = [text.rpartition("Signals:")[2] for text in model.questions("tidy") if "Signals:" in text]
     bos, tools, everybodys = sorted(
@@ -277,7 +277,7 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
         chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
         chat.add("tool", "Error: connection refused", tool_call_id="c1")
         chat.add("assistant", "It failed.")
-        memory.dreams.cycle.run(["tidy"])
+        memory.dreams.run(["tidy"])
         [found] = [each for each in memory.scoped("user:bo").list() if each.kind == "anti_pattern"]
         assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
 
@@ -297,7 +297,7 @@ def test_what_was_said_on_several_days_adds_up(clock: MovableClock) -> None:
         chat = memory.session("cli:1")
         for number, text in enumerate(("answers in French", "French answers", "French, for these answers")):
             chat.add("user", f"{text} please")
-            memory.dreams.cycle.run(["preferences"])
+            memory.dreams.run(["preferences"])
             assert len(memory.list(kind="preference")) == (number == 2)
             clock.now += timedelta(days=1)
 
@@ -312,7 +312,7 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
         chat.add("assistant", "In French.")
         chat.add("user", "Always answer in French please.")
         chat.add("user", "And what about tea?")
-        memory.dreams.cycle.run(["preferences"])
+        memory.dreams.run(["preferences"])
     [asked] = model.questions("preferences")
     assert "what about tea" in asked
     assert "[" in asked

@@ -11,8 +11,8 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.planning.flows import MOST_REQUESTS, limit_requests
-from reverie.consolidation.planning.requests import LATER, VERIFY, build_question
+from reverie.consolidation.answers import LATER, VERIFY, build_question
+from reverie.consolidation.flows import MAX_REQUESTS, limit_requests
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
 from tests.factories import MovableClock
@@ -76,7 +76,7 @@ def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_
             session.add("user", f"It is late on {clock.now}")
             model.asked.clear()
             memory.dreams.run()
-            assert max(model.asked.values()) <= MOST_REQUESTS
+            assert max(model.asked.values()) <= MAX_REQUESTS
             clock.now += timedelta(days=1)
     assert saved <= model.records
     assert turns <= model.turns

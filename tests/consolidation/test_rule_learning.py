@@ -84,7 +84,7 @@ def test_relative_dates_mean_the_day_of_the_turn(memory: Memory) -> None:
 def test_secrets_are_never_learned(memory: Memory) -> None:
     session = memory.session("cli:1")
     exchange(session, "We decided that the password is hunter2 for staging.", "The token abc=1 failed.")
-    exchange(session, "We decided to use sk-abcdefghijklmnop1234 as the key.")
+    exchange(session, "We decided to use sk-proj-Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z as the key.")
     memory.consolidate_session("cli:1")
     assert not [
         record for record in learned(memory) if "hunter2" in record.content or "sk-" in record.content

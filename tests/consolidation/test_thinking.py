@@ -38,14 +38,13 @@ def test_a_plan_that_waits_blocks_the_due_dream_until_it_is_decided() -> None:
         _save_event(memory)
         waiting = memory.dreams.keep_plan(memory.dreams.plan())
         clock.now += timedelta(days=2)
-        assert not memory.dreams.is_dream_due()
         memory.dreams.run_due()
         assert [record.layer for record in memory.list()] == ["episodic"], "the plan of the owner waits"
         memory.dreams.decide(waiting.id, "accept")
         assert _states(memory) == [("dream", "applied")]
         _save_event(memory, "We decided on Rust")
         clock.now += timedelta(days=2)
-        assert memory.dreams.is_dream_due()
+        assert memory.dreams.run_due().outcomes
 
 
 def test_with_off_no_dream_runs_and_no_model_is_asked(tmp_path: Path) -> None:

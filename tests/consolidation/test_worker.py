@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from reverie.consolidation.cycle import ConsolidationCycle
-from reverie.consolidation.gatherer import DueWindow
 from reverie.consolidation.lease import LEASE
 from reverie.consolidation.worker import Worker
 from reverie.domain.change import Change
@@ -59,8 +57,7 @@ def worker(
     chosen = Settings(**settings)
     model = None if answer is None else model_from_function(answer)
     writer = StoreWriter(store=store, clock=now)
-    cycle = ConsolidationCycle(writer, settings=chosen, model=model, plan_records=lambda records: [])
-    return Worker(writer, cycle, settings=chosen)
+    return Worker(writer, settings=chosen, model=model, plan_records=lambda records: [])
 
 
 def talk(
@@ -194,8 +191,7 @@ def test_a_scoped_session_is_compacted_and_leaves_nothing_in_everybodys_pages(
 
 def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 30, text="long " * 2_000)
-    assert list(worker(store, now).cycle.windows.due()) == [DueWindow(session="chat:1", kind="compact")]
-    assert list(worker(store, now, compaction_enabled=False).cycle.windows.due()) == []
+    assert worker(store, now, compaction_enabled=False).run_due().outcomes == ()
     (outcome,) = worker(store, now).run_due().outcomes
     assert outcome.state == "applied"
     assert window(store) == 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reverie.consolidation.planning.requests import NO_MODEL
+from reverie.consolidation.answers import NO_MODEL
 from reverie.llm.protocol import ModelFailure, ModelRequest
 
 

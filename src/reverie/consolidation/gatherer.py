@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Literal
 
 from reverie.consolidation.inbox import Inbox
-from reverie.consolidation.passes import compact, read
-from reverie.consolidation.passes.tidy import NOISE, REFUSED
-from reverie.consolidation.planning.inputs import (
+from reverie.consolidation.inputs import (
     CLAIMS,
     SHOWN,
     PassInput,
     WindowInput,
     apply_changes,
     build_cursor_name,
+    collect_signals,
     parse_claims,
 )
-from reverie.consolidation.planning.material import collect_signals
+from reverie.consolidation.passes import compact, read
+from reverie.consolidation.passes.tidy import NOISE, REFUSED
 from reverie.consolidation.registry import PASSES, Pass
 from reverie.context.window import (
     ShownLedger,
@@ -38,7 +38,7 @@ from reverie.context.window import (
     trim_window,
 )
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, MEMORY
@@ -48,7 +48,6 @@ from reverie.domain.text.validation import validate_count
 from reverie.llm.protocol import find_known_model
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
-from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -65,7 +64,7 @@ COMPACTED_SHARE = 0.8
 DEFAULT_COMPACTION_TOKENS = 50_000
 """Tokens for a model of which nothing is known (golemcore)."""
 
-MOST_AT_ONCE = 200
+MAX_AT_ONCE = 200
 """Turns that leave the window in one plan; more leave it in several."""
 
 WindowKind = Literal["read", "compact", "trim"]
@@ -76,7 +75,7 @@ _COUNTS = (
 )
 """Fields whose change alone asks no model."""
 
-_MOST_EARLIER = 400
+_MAX_EARLIER = 400
 _WEEK = timedelta(days=7)
 _MONTH = timedelta(days=30)
 _BATCH = 1_000
@@ -91,6 +90,7 @@ class News:
         changed: Ids of records that others than passes added or changed; a sighting alone is no change.
         turns: Turns that were added, or got a signal.
         drafts: Ids of drafts that were saved, in that order, with the numbers of their journal entries.
+        left: Words of the cursor with the work for which the last dream had no room.
         claims: Whether claims of conversations wait.
     """
 
@@ -98,13 +98,14 @@ class News:
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
     drafts: Mapping[str, int] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
     claims: bool = False
 
     def concerns(self, registered: Pass) -> bool:
         """Return whether a pass has something to consider."""
-        if "drafts" in registered.inputs:
+        if registered.about == "drafts":
             return bool(self.drafts)
-        return self.claims if "claims" in registered.inputs else bool(self.changed or self.turns)
+        return self.claims if registered.about == "claims" else bool(self.changed or self.turns)
 
 
 class InputGatherer:
@@ -149,87 +150,78 @@ class InputGatherer:
         )
 
     def gather_news(self, registered: Pass) -> News:
-        """Return what changed since a pass last read the journal."""
+        """Return what changed since a pass last read the journal, and what it had no room for then."""
         news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
-        ids = (
-            [word.rpartition(":")[2] for word in self._read_words(registered.left)] if registered.left else []
+        left = self._read_words(registered.left) if registered.left else ()
+        ids = [word.rpartition(":")[2] for word in left]
+        turns = {turn.id: turn for turn in (*self._iter_turns_with_answers(ids), *news.turns)}
+        return replace(
+            news,
+            changed=news.changed.union(each.id for each in self._store.records(ids)),
+            turns=tuple(turns.values()),
+            left=left,
+            claims=self._store.cursor(CLAIMS) is not None,
         )
-        left = self._iter_turns_with_answers(ids)
-        if "headlines" in registered.inputs:
-            news = replace(news, changed=news.changed.union(ids))
-        news = replace(news, claims=self._store.cursor(CLAIMS) is not None)
-        return replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
 
     def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
         """Return the input of a pass.
 
         Args:
+            registered: The pass.
+            news: What changed since it last ran.
             planned: Changes that earlier passes of the same plan make.
         """
         view = replace(self.gather_basics(), until=news.until)
-        if "drafts" in registered.inputs:
-            drafts = tuple(
-                (record, news.drafts[record.id])
-                for record in self._store.records(list(news.drafts))
-                if record.draft and not record.archived
-            )
-            if not drafts:
-                return view
-            categories = {record.scope: self._list_categories(record.scope) for record, _ in drafts}
-            view = replace(view, drafts=drafts, categories=categories)
-        else:
-            view = replace(view, changed=news.changed, turns=news.turns)
-        view = replace(view, records=apply_changes(self._list_live_records(view.now), planned))
-        if registered.left:
-            view = replace(view, left=tuple(self._read_words(registered.left)))
-        if "claims" in registered.inputs:
-            view = self._add_claims(view)
-        if "headlines" in registered.inputs:
-            headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
-            refused = self._read_words(REFUSED)
-            ended = self._store.find(Filter(headlines=True, archived=True))
-            view = replace(
-                view,
-                headlines=tuple(headlines),
-                ended=frozenset(headline.id for headline in ended),
-                refused=tuple(refused),
-                recalled=frozenset(self._iter_recalled()),
-                dropped=self._read_dropped(view.now),
-            )
-        if "evidence" in registered.inputs:
-            view = replace(
-                view,
-                earlier=self._list_earlier_turns(view),
-                proposals=tuple(self._inbox.list_proposed()),
-                injected=tuple(self._list_injected_texts(news.turns)),
-            )
-        if "signals" in registered.inputs:
-            turns = (*view.earlier, *view.turns)
-            signals = collect_signals(turns, view.records, now=view.now, changed=view.changed)
-            view = replace(view, signals=signals)
-        return view
+        drafts = [each for each in self._store.records(list(news.drafts)) if each.draft and not each.archived]
+        if registered.about == "drafts" and not drafts:
+            return view
+        records = (each for each in self._list_headed(view.now, headlines=False) if not each.is_item)
+        view = replace(view, records=apply_changes(tuple(records), planned))
+        if registered.about == "drafts":
+            categories = {record.scope: self._list_categories(record.scope) for record in drafts}
+            numbered = tuple((record, news.drafts[record.id]) for record in drafts)
+            return replace(view, drafts=numbered, categories=categories)
+        ended = self._store.find(Filter(headlines=True, archived=True))
+        earlier = self._list_earlier_turns(view.now, news.turns)
+        return replace(
+            self._add_claims(view) if registered.about == "claims" else view,
+            changed=news.changed,
+            turns=news.turns,
+            left=news.left,
+            headlines=self._list_headed(view.now, headlines=True),
+            ended=frozenset(headline.id for headline in ended),
+            refused=self._read_words(REFUSED),
+            recalled=frozenset(self._iter_recalled()),
+            dropped=self._read_dropped(view.now),
+            earlier=earlier,
+            proposals=tuple(self._inbox.list_proposed()),
+            injected=tuple(self._list_injected_texts(news.turns)),
+            signals=collect_signals(news.turns, view.records, now=view.now, changed=news.changed),
+        )
 
     def gather_shown(self) -> PassInput:
         """Return the texts of models that are shown now: verified records, and headlines."""
-        view = self.gather_basics()
-        headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
-        return self._add_claims(replace(view, headlines=tuple(headlines)))
+        view = self._add_claims(self.gather_basics())
+        return replace(view, headlines=self._list_headed(view.now, headlines=True))
 
-    def gather_session(self, registered: Pass, window: WindowInput) -> PassInput:
+    def gather_session(self, kind: str, window: WindowInput) -> PassInput:
         """Return the input of a pass over the window of one session."""
         view = replace(self.gather_basics(), window=window)
-        if registered.name == read.NAME:
-            scope = window.state.scope
-            view = replace(view, claims=parse_claims(self._store.cursor(CLAIMS)))
-            own = Filter(scopes=visible_scopes(scope), alive_at=view.now)
-            records = tuple(record for record in self._store.find(own) if not record.is_item)
-            view = replace(view, records=records, categories={scope: self._list_categories(scope)})
-        return view
+        if kind != read.NAME:
+            return view
+        scope = window.state.scope
+        records = self._store.find(Filter(scopes=visible_scopes(scope), alive_at=view.now))
+        return replace(
+            view,
+            claims=parse_claims(self._store.cursor(CLAIMS)),
+            records=tuple(record for record in records if not record.is_item),
+            categories={scope: self._list_categories(scope)},
+        )
 
-    def count_drafts(self, registered: Pass) -> int:
-        """Return how many drafts were saved since a pass last read the journal."""
+    def count_drafts(self) -> int:
+        """Return how many drafts were saved since the last enrichment."""
         until = self._store.sequence()
-        after = max(self._read_cursor(registered.name), self._without_drafts)
+        after = max(self._read_cursor("enrich"), self._without_drafts)
         count = len(self._read_news(after, until).drafts) if after < until else 0
         if not count:
             self._without_drafts = until
@@ -241,45 +233,26 @@ class InputGatherer:
         text = self._store.cursor(build_cursor_name(name))
         return int(text) if text and text.isdecimal() else 0
 
-    def _read_words(self, name: str) -> list[str]:
-        """Return the words of a cursor, such as the ids of what the last dream had no room for."""
-        return (self._store.cursor(name) or "").split()
+    def _read_words(self, name: str) -> tuple[str, ...]:
+        return tuple((self._store.cursor(name) or "").split())
 
     def _read_news(self, after: int, until: int) -> News:
-        """Return what others than passes changed after a journal entry, up to and including another.
-
-        An undo is no news: otherwise the next cycle would repeat what somebody has undone.
-        """
+        """Return what others than passes changed after a journal entry, up to and including another."""
         changed: set[str] = set()
         drafts: dict[str, int] = {}
         turns: dict[str, Turn] = {}
-        place = after
-        while place < until:
-            entries = self._store.journal(after=place, until=until, limit=_BATCH)
-            if not entries:
-                break
+        while entries := self._store.journal(after=after, until=until, limit=_BATCH) if after < until else []:
             for entry in entries:
-                value = entry.after
-                if (
-                    isinstance(value, Record)
-                    and not value.is_headline
-                    and _is_news(entry)
-                    and entry.operation != "undo"
-                ):
-                    before = entry.before
+                before, value = entry.before, entry.after
+                if isinstance(value, Turn):
+                    turns[value.id] = value
+                elif isinstance(value, Record) and not value.is_headline and _is_news(entry):
                     if not (isinstance(before, Record) and _says_the_same(before, value)):
                         changed.add(value.id)
                     if value.draft and before is None:
                         drafts[value.id] = entry.sequence
-                elif isinstance(value, Turn):
-                    turns[value.id] = value
-            place = entries[-1].sequence
-        return News(
-            until=until,
-            changed=frozenset(changed),
-            turns=tuple(turns.values()),
-            drafts=drafts,
-        )
+            after = entries[-1].sequence
+        return News(until=until, changed=frozenset(changed), turns=tuple(turns.values()), drafts=drafts)
 
     def _add_claims(self, view: PassInput) -> PassInput:
         """Return the input with the claims that wait, and the records and turns that they name."""
@@ -311,9 +284,9 @@ class InputGatherer:
         earlier = self._store.turns(session=turn.session, start=turn.position - 1, stop=turn.position)
         return earlier[0] if earlier and earlier[0].role == "assistant" else None
 
-    def _list_live_records(self, now: datetime) -> tuple[Record, ...]:
-        records = self._store.find(Filter(alive_at=now, headlines=False), order="created")
-        return tuple(record for record in records if not record.is_item)
+    def _list_headed(self, now: datetime, *, headlines: bool) -> tuple[Record, ...]:
+        """Return the live headlines, or the other live records."""
+        return tuple(self._store.find(Filter(alive_at=now, headlines=headlines), order="created"))
 
     def _iter_recalled(self) -> Iterator[str]:
         """Yield the ids of everything that was put into a prompt at least once."""
@@ -323,7 +296,7 @@ class InputGatherer:
     def _read_dropped(self, now: datetime) -> Mapping[str, int]:
         """Return the number of records archived as noise on each of the last thirty days."""
         first = (now - _MONTH).date().isoformat()
-        pairs = (word.partition("=") for word in (self._store.cursor(NOISE) or "").split())
+        pairs = (word.partition("=") for word in self._read_words(NOISE))
         return {day: int(count) for day, _, count in pairs if day > first and count.isdecimal()}
 
     def _list_categories(self, scope: str) -> tuple[str, ...]:
@@ -331,14 +304,12 @@ class InputGatherer:
         tally = self._store.tally("category", Filter(scopes=visible_scopes(scope), alive_at=self._clock()))
         return tuple(name for name in sorted(tally, key=lambda name: -tally[name]) if name)
 
-    def _list_earlier_turns(self, view: PassInput) -> tuple[Turn, ...]:
-        """Return the owner's and the assistant's turns of the week before, the earliest first."""
-        if not view.turns:
-            return ()
-        new = {turn.id for turn in view.turns}
-        wanted = Filter(created_after=view.now - _WEEK, roles=("user", "assistant"))
-        earlier = (turn for turn in self._store.scan_turns(wanted) if turn.id not in new)
-        return tuple(reversed(list(islice(earlier, _MOST_EARLIER))))
+    def _list_earlier_turns(self, now: datetime, new: Sequence[Turn]) -> tuple[Turn, ...]:
+        """Return the turns of the week before new ones, the earliest first; none if there are no new ones."""
+        ids = {turn.id for turn in new}
+        wanted = Filter(created_after=now - _WEEK, roles=("user", "assistant"))
+        turns = (turn for turn in self._store.scan_turns(wanted) if turn.id not in ids) if new else iter(())
+        return tuple(islice(turns, _MAX_EARLIER))[::-1]
 
     def _list_injected_texts(self, turns: Sequence[Turn]) -> list[str]:
         """Return the texts that Reverie put into the prompts of these turns' sessions."""
@@ -358,27 +329,30 @@ class InputGatherer:
     def _load_prompts(self) -> Mapping[str, str]:
         """Return the user's own prompts under the names of those that ship."""
         prompts = {}
-        named = [
-            (name, getattr(self._settings, each.prompt_setting) if each.prompt_setting and not at else name)
-            for each in PASSES.values()
-            for at, name in enumerate(each.prompts)
-        ]
-        for name, file in named:
-            path = None if self._profile is None or not file else self._profile / file
-            if path is None or not path.is_file():
-                continue
-            try:
-                prompts[name] = path.read_text(encoding="utf-8-sig")
-            except (OSError, UnicodeDecodeError) as error:
-                _log.warning("the prompt %r cannot be read, the one that ships is used: %s", str(path), error)
+        for registered in PASSES.values() if self._profile is not None else ():
+            for at, name in enumerate(registered.prompts):
+                named = registered.prompt_setting and not at
+                file = getattr(self._settings, registered.prompt_setting) if named else name
+                path = None if self._profile is None or not file else self._profile / file
+                if path is None or not path.is_file():
+                    continue
+                try:
+                    prompts[name] = path.read_text(encoding="utf-8-sig")
+                except (OSError, UnicodeDecodeError) as error:
+                    _log.warning(
+                        "the prompt %r cannot be read, the one that ships is used: %s", str(path), error
+                    )
         return prompts
 
 
 def _is_news(entry: JournalEntry) -> bool:
     """Return whether others than passes made a change, or a pass wrote down what was said, or brought it back.
 
-    The reference of a dream that was applied as one plan does not tell which pass of it made a change.
+    An undo is no news: otherwise the next dream would repeat what somebody has undone. The reference of a dream that
+    was applied as one plan does not tell which pass of it made a change.
     """
+    if entry.operation == "undo":
+        return False
     if entry.actor != ACTOR or entry.reference.startswith(f"{read.NAME} "):
         return True
     before, after = entry.before, entry.after
@@ -395,47 +369,33 @@ def _says_the_same(before: Record, after: Record) -> bool:
 # -- windows ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueWindow:
-    """A session whose window is to be shortened.
-
-    Attributes:
-        session: Its id.
-        kind: `read`, `compact`, or `trim` if nothing is written about it.
-    """
-
-    session: str
-    kind: WindowKind
-
-
 class WindowReader:
     """Reads windows from one store. Safe to use from several threads."""
 
-    def __init__(self, store: Store, *, settings: Settings, model: str = "") -> None:
+    def __init__(self, writer: StoreWriter, *, settings: Settings, model: str = "") -> None:
         self._model_name = model
-        self._store = store
+        self._store = writer.store
         self._settings = settings
 
-    def due(self) -> Iterator[DueWindow]:
-        """Yield the sessions whose windows have grown too long, the latest active first."""
-        window = self._settings.memory_window
-        for overview in self._store.sessions():
-            state = overview.state
-            length = overview.turns - state.window_start
-            if window == 0:
-                if length > WINDOW_WITHOUT_CONSOLIDATION:
-                    yield DueWindow(session=state.id, kind="trim")
-            elif length > window:
-                yield DueWindow(session=state.id, kind="compact" if state.scope else "read")
-            elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
-                turns = self._read_turns(state)
-                if compact.estimate(turns) > compute_compaction_tokens(self._settings, self._model_name):
-                    yield DueWindow(session=state.id, kind="compact")
+    def find_due(self, overview: SessionOverview) -> WindowKind | None:
+        """Return how the window of a session is to be shortened; None if it is short enough."""
+        window, state = self._settings.memory_window, overview.state
+        length = overview.turns - state.window_start
+        if window == 0:
+            return "trim" if length > WINDOW_WITHOUT_CONSOLIDATION else None
+        if length > window:
+            return "compact" if state.scope else "read"
+        if self._settings.compaction_enabled and length > self._settings.compaction_keep:
+            turns = self._store.turns(session=state.id, start=state.window_start)
+            most = compute_compaction_tokens(self._settings, self._model_name)
+            return "compact" if compact.estimate(turns) > most else None
+        return None
 
     def read(self, session: str, kind: str, *, keep: int | None = None, is_read: bool = True) -> WindowInput:
         """Return what a pass over the window of a session reads.
 
         Args:
+            session: The session.
             kind: `read`, `compact` or `trim`.
             keep: About how many turns stay, 0 or more; None takes what the settings say.
             is_read: Whether a model reads the turns. Otherwise they are only told in `HISTORY.md`, and stay unread.
@@ -449,39 +409,21 @@ class WindowReader:
         state = self._store.session(session)
         if state is None:
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        turns = self._read_turns(state)
-        if kind == read.NAME:
-            return self._read_new_turns(state, turns, keep, is_read=is_read)
-        start, older = self._find_leaving(
-            state, turns, self._count_kept_turns(kind) if keep is None else keep
+        turns = self._store.turns(session=session, start=state.window_start)
+        window = self._settings.memory_window
+        if kind != read.NAME:
+            kept = WINDOW_WITHOUT_CONSOLIDATION if kind == "trim" else self._settings.compaction_keep
+            start, older = _find_leaving(state, turns, kept if keep is None else keep)
+            return WindowInput(state=state, older=tuple(older), start=start)
+        told = parse_position(self._store.cursor(build_history_cursor(session)))
+        read_from = self.read_position(session, is_read=is_read)
+        new = self._store.turns(
+            session=session, start=read_from if is_read else max(told, state.window_start)
         )
-        return WindowInput(state=state, older=tuple(older), start=start)
-
-    def _find_leaving(self, state: SessionState, turns: Sequence[Turn], keep: int) -> tuple[int, list[Turn]]:
-        """Return where a window is to begin, and the turns that leave it."""
-        tail = trim_window(turns, keep)
-        start = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
-        older = [turn for turn in turns if turn.position < start]
-        if len(older) > MOST_AT_ONCE:
-            older = _select_first_turns(older, MOST_AT_ONCE)
-            start = older[-1].position + 1
-        return start, older
-
-    def read_remembered_position(self, session: str) -> int:
-        """Return the position of the first turn of a session that was not read for facts."""
-        return parse_position(self._store.cursor(build_remembered_cursor(session)))
-
-    def _read_new_turns(
-        self, state: SessionState, turns: Sequence[Turn], keep: int | None, *, is_read: bool
-    ) -> WindowInput:
-        """Return the turns that were not read, the earliest first, and where the window is to begin if that is due."""
-        told = parse_position(self._store.cursor(build_history_cursor(state.id)))
-        read_from = self.read_remembered_position(state.id) if is_read else max(told, state.window_start)
-        new = self._store.turns(session=state.id, start=read_from)
-        new = _select_first_turns(new, MOST_AT_ONCE) if len(new) > MOST_AT_ONCE else new
-        window, start = self._settings.memory_window, state.window_start
+        new = _select_first_turns(new, MAX_AT_ONCE)
+        start = state.window_start
         if not state.scope and (keep is not None or (window and len(turns) > window)):
-            start, _ = self._find_leaving(state, turns, compute_kept_count(window) if keep is None else keep)
+            start, _ = _find_leaving(state, turns, compute_kept_count(window) if keep is None else keep)
             start = min(start, new[-1].position + 1) if new else start
         last = self._store.paragraphs(page=HISTORY, start=-1)
         return WindowInput(
@@ -493,11 +435,18 @@ class WindowReader:
             position=last[0].position + 1 if last else 1.0,
         )
 
-    def _count_kept_turns(self, kind: str) -> int:
-        return WINDOW_WITHOUT_CONSOLIDATION if kind == "trim" else self._settings.compaction_keep
+    def read_position(self, session: str, *, is_read: bool) -> int:
+        """Return the position of the first turn that no model has read, or that `HISTORY.md` does not tell."""
+        build = build_remembered_cursor if is_read else build_history_cursor
+        return parse_position(self._store.cursor(build(session)))
 
-    def _read_turns(self, state: SessionState) -> list[Turn]:
-        return self._store.turns(session=state.id, start=state.window_start)
+
+def _find_leaving(state: SessionState, turns: Sequence[Turn], keep: int) -> tuple[int, list[Turn]]:
+    """Return where a window is to begin, and the turns that leave it."""
+    tail = trim_window(turns, keep)
+    start = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
+    older = _select_first_turns([turn for turn in turns if turn.position < start], MAX_AT_ONCE)
+    return (older[-1].position + 1 if older else start), older
 
 
 def compute_compaction_tokens(settings: Settings, model: str) -> int:
@@ -521,6 +470,8 @@ def compute_kept_count(memory_window: int) -> int:
 
 def _select_first_turns(turns: Sequence[Turn], most: int) -> list[Turn]:
     """Return about so many of the first turns, without separating a tool call from its results."""
+    if len(turns) <= most:
+        return list(turns)
     rest = trim_window(turns, len(turns) - most)
     end = rest[0].position if rest else turns[-1].position + 1
     return [turn for turn in turns if turn.position < end] or list(turns)

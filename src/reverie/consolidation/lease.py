@@ -1,4 +1,4 @@
-"""Thread and lease of background work: one owner among all processes that work on a memory."""
+"""Lease of background work: one owner among all processes that work on a memory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from typing import Protocol
 
 from reverie.domain.entry import Entry
 from reverie.domain.errors import ReverieError
@@ -39,7 +38,8 @@ class DreamLease:
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
-        self._leases = unwrap(store)
+        unwrapped = unwrap(store)
+        self._leases = unwrapped if isinstance(unwrapped, LeasingStore) else None
         self._clock = clock
         self._token = secrets.token_hex(6)
         self._holders = Counter[str]()  # threads that work under the lease, by its owner
@@ -53,31 +53,32 @@ class DreamLease:
     @contextmanager
     def hold(self) -> Iterator[bool]:
         """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
-        token = self.take()
+        token, owner = self.take(), self._owner
         if token is None:
             yield False
             return
         with self._lock:
-            self._holders[self._owner] += 1
+            self._holders[owner] += 1
         done = threading.Event()
         renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
         renewing.start()
         try:
-            with self._leases.fencing(token) if isinstance(self._leases, LeasingStore) else nullcontext():
+            with nullcontext() if self._leases is None else self._leases.fencing(token):
                 yield True
         finally:
             done.set()
             renewing.join()
             with self._lock:
-                self._holders[self._owner] -= 1
-                is_last = not self._holders[self._owner]
+                self._holders[owner] -= 1
+                is_last = not self._holders[owner]
             if is_last:
-                self._release()
+                self._release(owner)
 
     def _renew(self, done: threading.Event) -> None:
-        every, left = LEASE_TIME.total_seconds() / 3, LONGEST_PASS.total_seconds()
-        while left > 0 and not done.wait(every):
-            left -= every
+        every = LEASE_TIME / 3
+        for _ in range(LONGEST_PASS // every):
+            if done.wait(every.total_seconds()):
+                return
             try:
                 self.take()
             except ReverieError as error:
@@ -85,44 +86,24 @@ class DreamLease:
 
     def take(self) -> int | None:
         """Take or renew the lease; return its token, 0 in a store without, None where another process has it."""
-        if isinstance(self._leases, LeasingStore):
+        if self._leases is not None:
             return self._leases.take_lease(self._owner, LEASE_TIME)
         now = self._clock()
         mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
-        if self._store.put_entry(mine, capacity=1, now=now):
-            return 0
         wrong = [
             entry.key
             for entry in self._store.entries(LEASE, now=now)
             if entry.expires_at is not None and entry.expires_at - now > CLOCK_WAS_WRONG
         ]
-        self._store.drop_entries(LEASE, wrong)
-        return 0 if wrong and self._store.put_entry(mine, capacity=1, now=now) else None
+        if wrong:
+            self._store.drop_entries(LEASE, wrong)
+        return 0 if self._store.put_entry(mine, capacity=1, now=now) else None
 
-    def _release(self) -> None:
+    def _release(self, owner: str) -> None:
         try:
-            if isinstance(self._leases, LeasingStore):
-                self._leases.release_lease(self._owner)
+            if self._leases is not None:
+                self._leases.release_lease(owner)
             else:
-                self._store.drop_entries(LEASE, [self._owner])
+                self._store.drop_entries(LEASE, [owner])
         except ReverieError as error:
             _log.warning("the lease could not be given back; it ends by itself: %s", error)
-
-
-class _Working(Protocol):
-    def run_safely(self) -> bool: ...
-
-
-def work_while_used(
-    find: Callable[[], _Working | None],
-    wake: threading.Event,
-    every_s: float,
-    before: Sequence[threading.Thread],
-) -> None:
-    """Run the thread of a worker until it is stopped, or until no program uses its memory."""
-    for thread in before:
-        thread.join()
-    while (worker := find()) is not None and worker.run_safely():
-        del worker  # while this thread waits, it must not keep the memory
-        wake.wait(every_s)
-        wake.clear()

@@ -6,18 +6,15 @@ Adding a pass: write a function from `PassInput` to a plan in `passes`, and regi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
+from reverie.consolidation.flows import PROMPT as CLAIM_PROMPT
+from reverie.consolidation.flows import Flow
+from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes import compact, drafts, preferences, read, tidy, verify
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.flows import Flow
-from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.verification import PROMPT as CLAIM_PROMPT
-
-Input = Literal["drafts", "claims", "headlines", "signals", "evidence", "session", "output"]
 
 DREAM = ("enrich", "verify", "tidy", "preferences", "promote")
 """Passes of a dream, in the order in which they run."""
@@ -29,78 +26,71 @@ If two of them change the same record, the first counts: a sentence that is drop
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Pass:
     """A registered pass.
 
     Attributes:
         name: Its name.
         build: Builds the plan, asking a model if it needs one.
-        inputs: What it reads besides the records and turns that a dream is about. A pass that reads `session` or
-            `output` is about one of these; the others are about the changes since they last ran.
-        left: Cursor with the ids for which its last run had no room; empty for none.
+        about: What it is about: the changes, drafts or waiting claims since it last ran, a session, or an output.
         prompts: File names of its prompts; none for a pass that asks no model.
         prompt_setting: Setting with the name of the user's own file of the first; empty if it is that of the prompt.
         setting: Setting that switches it on; empty for a pass that is always on.
+        left: Cursor with the ids for which its last run had no room; empty for none.
         without_model: Why it does nothing without a model; empty for a pass that works without one.
     """
 
     name: str
     build: Callable[[PassInput], Flow[Plan]]
-    inputs: tuple[Input, ...] = ()
-    left: str = ""
+    about: Literal["changes", "drafts", "claims", "session", "output"] = "changes"
     prompts: tuple[str, ...] = ()
     prompt_setting: str = ""
     setting: str = ""
+    left: str = ""
     without_model: str = ""
 
 
-_ALL = (
-    Pass(
-        name=drafts.NAME,
-        inputs=("drafts",),
-        build=drafts.enrich_drafts,
-        prompts=(drafts.PROMPT,),
-        prompt_setting="memory_rules",
-        setting="enrich",
-        without_model="no model: rough notes stay as they are",
-    ),
-    Pass(
-        name=verify.NAME,
-        inputs=("claims", "headlines"),
-        build=verify.verify,
-        prompts=(CLAIM_PROMPT,),
-        without_model="no model: only a model verifies what a model read",
-    ),
-    Pass(
-        name=tidy.NAME,
-        inputs=("headlines", "signals"),
-        left=tidy.LEFT,
-        build=tidy.tidy,
-        prompts=(tidy.DIRECTIVE, *tidy.PROMPTS),
-        prompt_setting="dream_directive",
-    ),
-    Pass(
-        name=preferences.NAME,
-        inputs=("evidence",),
-        left=preferences.LEFT,
-        build=preferences.infer_preferences,
-        prompts=(preferences.PROMPT,),
-        prompt_setting="preference_directive",
-        setting="preference_inference",
-        without_model="no model: only rules learn preferences",
-    ),
-    Pass(name=tidy.PROMOTE, build=tidy.promote, setting="promotion_enabled"),
-    Pass(name=read.NAME, inputs=("session",), build=read.read, prompts=(read.PROMPT,)),
-    Pass(name=compact.NAME, inputs=("session",), build=compact.compact, prompts=(compact.PROMPT,)),
-    Pass(name=compact.TRIM, inputs=("session",), build=compact.trim),
-    Pass(
-        name=drafts.EXTRACT_NAME,
-        inputs=("output",),
-        build=drafts.extract,
-        prompts=(drafts.EXTRACT_PROMPT,),
-    ),
-)
-
-PASSES: Mapping[str, Pass] = MappingProxyType({registered.name: registered for registered in _ALL})
+PASSES = {
+    registered.name: registered
+    for registered in (
+        Pass(
+            drafts.NAME,
+            drafts.enrich_drafts,
+            about="drafts",
+            prompts=(drafts.PROMPT,),
+            prompt_setting="memory_rules",
+            setting="enrich",
+            without_model="no model: rough notes stay as they are",
+        ),
+        Pass(
+            verify.NAME,
+            verify.verify,
+            about="claims",
+            prompts=(CLAIM_PROMPT,),
+            without_model="no model: only a model verifies what a model read",
+        ),
+        Pass(
+            tidy.NAME,
+            tidy.tidy,
+            prompts=(tidy.DIRECTIVE, *tidy.PROMPTS),
+            prompt_setting="dream_directive",
+            left=tidy.LEFT,
+        ),
+        Pass(
+            preferences.NAME,
+            preferences.infer_preferences,
+            prompts=(preferences.PROMPT,),
+            prompt_setting="preference_directive",
+            setting="preference_inference",
+            left=preferences.LEFT,
+            without_model="no model: only rules learn preferences",
+        ),
+        Pass(tidy.PROMOTE, tidy.promote, setting="promotion_enabled"),
+        Pass(read.NAME, read.read, about="session", prompts=(read.PROMPT,)),
+        Pass(compact.NAME, compact.compact, about="session", prompts=(compact.PROMPT,)),
+        Pass(compact.TRIM, compact.trim, about="session"),
+        Pass(drafts.EXTRACT_NAME, drafts.extract, about="output", prompts=(drafts.EXTRACT_PROMPT,)),
+    )
+}
 """The passes by name."""

@@ -10,12 +10,14 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, tzinfo
-from typing import NamedTuple
+from datetime import UTC, datetime, tzinfo
+from typing import Any, NamedTuple
 
-from reverie.consolidation.entities import extract_references, extract_tags, is_likely_secret
+from reverie.consolidation.entities import extract_references, extract_tags
 from reverie.consolidation.patterns import find_failure, has_correction, is_fiction, is_statement
 from reverie.consolidation.sentences import (
+    TRIGGER,
+    is_likely_secret,
     is_self_contained,
     split_sentences,
     strip_greeting,
@@ -23,22 +25,19 @@ from reverie.consolidation.sentences import (
 )
 from reverie.consolidation.wishes import find_wishes
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
-from reverie.context.window import build_history_cursor, parse_position
 from reverie.domain import provenance
 from reverie.domain.conversation import SAVED, SIGNAL, Turn, Wish, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.intake import classify, rate_importance
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import HISTORY, MEMORY, build_session_source
-from reverie.domain.record import FIL, SUMMARY_TAG, Kind, Origin, Record
+from reverie.domain.page import MEMORY
+from reverie.domain.record import FIL, SUMMARY_TAG, Origin, Record
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import Clock
-from reverie.repositories.pages import Pages
 from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
-from reverie.stores.writer import StoreWriter, setting_cursors
 
 _log = logging.getLogger("reverie")
 
@@ -91,7 +90,7 @@ class _Exchange(NamedTuple):
     asked: tuple[Turn, ...]
     answer: Turn
     used_tools: bool
-    saved: bool = False
+    saved: bool
 
 
 class RuleLearner:
@@ -162,16 +161,7 @@ class RuleLearner:
     def save_wish(self, text: str, turn: Turn) -> SaveResult:
         """Save a statement that a turn asks to remember, filed like any saved sentence."""
         is_stored = bool(self._store.turns([turn.id]))
-        note = NewRecord(
-            content=text,
-            confidence=CONFIDENCE,
-            source=_build_source(turn),
-            references=(turn.id,) if is_stored else (),
-            origin=turn.origin,
-            scope=turn.scope,
-            created_at=turn.at,
-        )
-        return self._saving.save(note)
+        return self._saving.save(_build_note(turn, text, references=(turn.id,) if is_stored else ()))
 
     # -- records of exchanges ----------------------------------------------------------------------------
 
@@ -207,102 +197,97 @@ class RuleLearner:
             new = {turn.id for turn in added}
             notes: list[NewRecord] = []
             for exchange in _iter_exchanges(turns, new, now):
-                notes += self._collect_notes(exchange, turns, shown)
+                if self._settings.learn_events:
+                    notes += self._iter_events(exchange)
+                if self._settings.learn:
+                    notes += self._collect_statements(exchange, turns, shown)
             return len(self._saving.save_many([self._as_insight(note) for note in notes])) if notes else 0
         except ReverieError as error:
             _log.warning("nothing could be learned from an exchange: %s", error)
-            self._count_failure()
-            return 0
-
-    def _count_failure(self) -> None:
         try:
             self._store.commit([], actor=ACTOR, at=self._clock(), counts={FAILED: 1})
         except ReverieError as error:
             _log.warning("%s could not be counted: %s", FAILED, error)
+        return 0
 
-    def _collect_notes(
+    def _collect_statements(
         self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]
     ) -> list[NewRecord]:
-        notes = [self._build_event(exchange)] if self._settings.learn_events else []
-        if self._settings.learn and (statements := [*self._extract_statements(exchange)]):
-            known = _list_keys(self._list_injected_texts(shown), turns, exchange)
-            own = self._store.records(self._store.citing([turn.id for turn in exchange.asked]))
-            known |= {compute_fingerprint(record.content) for record in own}  # asked to be remembered
-            notes += [note for note in statements if compute_fingerprint(note.content) not in known]
-        return [note for note in notes if note is not None]
+        """Return the sentences of the owner that are worth keeping, as records, without those that are known.
 
-    def _extract_statements(self, exchange: _Exchange) -> Iterator[NewRecord]:
+        A sentence that was put before the owner is no evidence of the owner's will.
+        """
+        statements = list(self._iter_statements(exchange))
+        if not statements:
+            return []
+        records = self._store.records(list(shown)) if shown else []
+        texts = [record.content for record in records]
+        texts += [line for page in self._store.pages([MEMORY]) for line in page.content.splitlines()]
+        before = exchange.answer.position
+        texts += [turn.content for turn in turns if turn.role != "user" and turn.position < before]
+        own = self._store.records(self._store.citing([turn.id for turn in exchange.asked]))
+        known = {record.fingerprint for record in own}  # asked to be remembered
+        known |= {compute_fingerprint(part) for text in texts for part in (text, *split_sentences(text))}
+        return [note for note in statements if compute_fingerprint(note.content) not in known]
+
+    def _iter_statements(self, exchange: _Exchange) -> Iterator[NewRecord]:
         """Yield the sentences of the owner that are worth keeping, as records."""
         for turn in exchange.asked:
-            if SAVED in turn.metadata:
-                continue
-            for whole in split_sentences(_extract_own_text(turn)):
+            for whole in split_sentences(_extract_own_text(turn)) if SAVED not in turn.metadata else ():
                 if is_fiction(whole):
                     break
-                if find_wishes(whole):
-                    continue
                 sentence = strip_greeting(strip_question(whole))
                 if (
-                    not is_statement(sentence)
+                    find_wishes(whole)
+                    or not is_statement(sentence)
                     or not is_self_contained(sentence)
                     or is_likely_secret(sentence)
                 ):
                     continue
-                kind = find_failure(sentence) or self._classify(sentence, turn)
+                kind = (
+                    find_failure(sentence)
+                    or classify(
+                        sentence, origin=turn.origin, at=turn.at, zone=self._zone, door="conversation"
+                    ).kind
+                )
                 if kind is None or (exchange.saved and kind == "fact"):
                     continue
                 tags, references = self._extract_tags_and_references(sentence)
-                yield NewRecord(
-                    content=sentence,
+                yield _build_note(
+                    turn,
+                    sentence,
                     kind=kind,
                     layer="episodic",
                     tags=tags,
-                    confidence=CONFIDENCE,
                     importance=rate_importance(sentence, kind),
-                    source=_build_source(turn),
                     references=(turn.id, *references),
-                    origin=turn.origin,
-                    scope=turn.scope,
-                    created_at=turn.at,
                 )
 
-    def _classify(self, sentence: str, turn: Turn) -> Kind | None:
-        return classify(sentence, origin=turn.origin, at=turn.at, zone=self._zone, door="conversation").kind
-
-    def _build_event(self, exchange: _Exchange) -> NewRecord | None:
-        """Return a short record of both sides of an exchange; None where one seems to hold a secret."""
+    def _iter_events(self, exchange: _Exchange) -> Iterator[NewRecord]:
+        """Yield a short record of both sides of an exchange, unless one seems to hold a secret (golemcore)."""
         question, answer = exchange.asked[-1], exchange.answer
         request = shorten_text(question.content, LONGEST_QUESTION)
         reply = shorten_text(answer.content, LONGEST_ANSWER)
-        if is_likely_secret(request) or is_likely_secret(reply):
-            return None
-        tags, references = self._extract_tags_and_references(f"{request}\n{reply}")
-        return NewRecord(
-            content=f"User: {request} | Assistant: {reply}",
-            kind="event",
-            layer="episodic",
-            tags=tags,
-            confidence=0.6,
-            importance=0.3,
-            source=_build_source(answer),
-            references=(question.id, answer.id, *references),
-            origin=_determine_origin(exchange),
-            scope=answer.scope,
-            created_at=answer.at,
-        )
+        if not is_likely_secret(f"{request}\n{reply}"):
+            tags, references = self._extract_tags_and_references(f"{request}\n{reply}")
+            yield _build_note(
+                answer,
+                f"User: {request} | Assistant: {reply}",
+                kind="event",
+                layer="episodic",
+                tags=tags,
+                confidence=0.6,
+                importance=0.3,
+                references=(question.id, answer.id, *references),
+                # after a tool was used, an answer is trusted no more than the tool
+                origin=provenance.least_trusted(answer.origin, "tool" if exchange.used_tools else "agent"),
+            )
 
     def _extract_tags_and_references(self, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the tags and references of a text."""
         if not self._settings.code_aware_extraction:
             return (), ()
         return extract_tags(text), extract_references(text)
-
-    def _list_injected_texts(self, shown: Collection[str]) -> list[str]:
-        """Return the texts that Reverie put into the session's prompts."""
-        records = self._store.records(list(shown)) if shown else []
-        pages = self._store.pages([MEMORY])
-        texts = [record.content for record in records]
-        return texts + [line for page in pages for line in page.content.splitlines() if line.strip()]
 
     # -- sessions (agentkit) -----------------------------------------------------------------------------
 
@@ -325,30 +310,27 @@ class RuleLearner:
         return saved
 
     def _collect_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
-        from reverie.consolidation.passes.history import TRIGGER
-
         notes: dict[str, NewRecord] = {}
         for turn in turns:
-            if turn.role not in {"user", "assistant"}:
-                continue
-            for sentence in split_sentences(_extract_own_text(turn)):
-                is_question = sentence.endswith("?")
-                if is_question or not TRIGGER.search(sentence) or is_likely_secret(sentence):
-                    continue
-                if not is_self_contained(sentence) or self._find_statement(turn.scope, sentence):
-                    continue
-                basis: Origin = "tool" if turn.id in tooled else turn.origin
-                note = NewRecord(
-                    content=sentence[:_LONGEST_SUMMARY],
-                    kind="insight",
-                    confidence=0.7,
-                    source=_build_source(turn),
-                    references=(turn.id,),
-                    origin=provenance.least_trusted(turn.origin, basis),
-                    scope=turn.scope,
-                    created_at=turn.at,
-                )
-                notes.setdefault(" ".join(sentence.lower().split()), note)
+            is_spoken = turn.role in {"user", "assistant"}
+            for sentence in split_sentences(_extract_own_text(turn)) if is_spoken else ():
+                if (
+                    not sentence.endswith("?")
+                    and TRIGGER.search(sentence)
+                    and not is_likely_secret(sentence)
+                    and is_self_contained(sentence)
+                    and not self._find_statement(turn.scope, sentence)
+                ):
+                    basis: Origin = "tool" if turn.id in tooled else turn.origin
+                    note = _build_note(
+                        turn,
+                        sentence[:_LONGEST_SUMMARY],
+                        kind="insight",
+                        confidence=0.7,
+                        references=(turn.id,),
+                        origin=provenance.least_trusted(turn.origin, basis),
+                    )
+                    notes.setdefault(compute_fingerprint(sentence), note)
         return list(notes.values())
 
     def _as_insight(self, note: NewRecord) -> NewRecord:
@@ -373,20 +355,19 @@ class RuleLearner:
         if is_own and not found[0].archived:
             self._saving.archive([before], operation="withdraw")
         known = self._find_statement(turn.scope, content)
-        note = NewRecord(
-            content=content,
-            kind="insight" if known is None else known.kind,
-            layer=None if known is None else known.layer,
-            tags=(SUMMARY_TAG,),
-            confidence=0.7,
-            importance=0.4,
-            source=_build_source(turn),
-            references=(turn.id,),
-            origin=origin,
-            scope=turn.scope,
-            created_at=turn.at,
+        return self._saving.save(
+            _build_note(
+                turn,
+                content,
+                kind="insight" if known is None else known.kind,
+                layer=None if known is None else known.layer,
+                tags=(SUMMARY_TAG,),
+                confidence=0.7,
+                importance=0.4,
+                references=(turn.id,),
+                origin=origin,
+            )
         )
-        return self._saving.save(note)
 
 
 def build_cursor_name(session: str) -> str:
@@ -397,16 +378,6 @@ def build_cursor_name(session: str) -> str:
 def read_consolidated_position(store: Store, session: str) -> int:
     """Return the position of the first turn of a session that was not consolidated by rule."""
     return _read_mark(store.cursor(build_cursor_name(session)))[0]
-
-
-def _list_keys(injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> frozenset[str]:
-    """Return the keys of the sentences that were put before the owner: they are no evidence of the owner's will."""
-    others = (
-        turn.content for turn in turns if turn.role != "user" and turn.position < exchange.answer.position
-    )
-    return frozenset(
-        compute_fingerprint(part) for text in (*injected, *others) for part in (text, *split_sentences(text))
-    )
 
 
 def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime | None) -> Iterator[_Exchange]:
@@ -427,11 +398,6 @@ def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime |
             if asked and turn.id in new and (now is None or abs(now - turn.at) <= FRESH):
                 yield _Exchange(asked=tuple(asked), answer=turn, used_tools=used_tools, saved=saved)
             asked, used_tools, saved = [], False, False
-
-
-def _determine_origin(exchange: _Exchange) -> Origin:
-    """Return the origin of an answer. After a tool was used, it is trusted no more than the tool."""
-    return provenance.least_trusted(exchange.answer.origin, "tool" if exchange.used_tools else "agent")
 
 
 def _extract_own_text(turn: Turn) -> str:
@@ -472,65 +438,7 @@ def _build_source(turn: Turn) -> str:
     return f"session:{turn.session}"[:200]
 
 
-# -- history -----------------------------------------------------------------------------------------------
-
-
-TOLD = timedelta(days=7)
-"""Greatest age of a conversation that gets a paragraph; an older one was imported."""
-
-
-class HistoryWriter:
-    """Writer of a paragraph of `HISTORY.md` for each conversation that is over; a digest tells what leaves a window.
-
-    It quotes the first request and the last answer, of trusted turns only. Conversations of a scope get none, since the
-    log is everybody's.
-    """
-
-    def __init__(self, writer: StoreWriter, *, settings: Settings) -> None:
-        self._store = writer.store
-        self._clock = writer.clock
-        self._settings = settings
-        self._writer = writer
-        self._pages = Pages(writer, settings=settings)
-        self._done: tuple[int, datetime] | None = None  # as of a journal entry, until a time
-
-    def write(self) -> int:
-        """Write what is due; return the number of paragraphs."""
-        now, sequence = self._clock(), self._store.sequence()
-        if self._done is not None and self._done[0] == sequence and now < self._done[1]:
-            return 0
-        waiting = [now + self._settings.idle]
-        written = 0
-        for overview in self._store.sessions(scopes=("",)):
-            state, ends_at = overview.state, overview.last_at + self._settings.idle
-            told = parse_position(self._store.cursor(build_history_cursor(state.id)))
-            if abs(now - overview.last_at) > TOLD or told >= overview.turns:
-                continue
-            window = self._settings.memory_window
-            if window and overview.turns - state.window_start > window:
-                continue  # a digest is due, and tells its beginning
-            if state.status != "terminated" and ends_at > now:
-                waiting.append(ends_at)
-                continue
-            written += self._write_one(state.id, told)
-        self._done = self._store.sequence(), min(waiting)
-        return written
-
-    def _write_one(self, session: str, start: int) -> bool:
-        """Write the paragraph about the turns from a position; they count as told in the same transaction."""
-        from reverie.consolidation.passes.history import build_headline  # here: it comes with all passes
-
-        turns = self._store.turns(session=session, start=start)
-        cursors = {build_history_cursor(session): str(turns[-1].position + 1)}
-        if not any(turn.role == "user" and turn.origin == "owner" for turn in turns):
-            self._writer.commit([], cursors=cursors)
-            return False
-        with setting_cursors(cursors):
-            self._pages.append_many(
-                HISTORY,
-                [build_headline(turns)],
-                at=turns[-1].at,
-                source=build_session_source(session),
-                operation="append",
-            )
-        return True
+def _build_note(turn: Turn, content: str, **fields: Any) -> NewRecord:
+    """Return a record of a turn with the trust, scope and time of the turn; further fields as in `NewRecord`."""
+    own = {"confidence": CONFIDENCE, "origin": turn.origin, **fields}
+    return NewRecord(content=content, source=_build_source(turn), scope=turn.scope, created_at=turn.at, **own)

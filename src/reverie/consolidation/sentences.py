@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
+from reverie.domain.secrets.redactor import get_built_in_redactor
 from reverie.domain.text import validation
 from reverie.domain.text.dates import MONTHS
 
@@ -14,13 +14,20 @@ LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
 
 
-_WORD = defer_regex(r"[^\W_]+(?:['.,:/-][^\W_]+)*|[^\w\s.,;:!?]")
+TRIGGER = defer_regex(
+    r"\b(?:decided|conclusion|important|remember|note that|key insight|learned that|will use|should use|agreed)\b",
+    re.IGNORECASE,
+)
+"""Words of sentences that are worth keeping (agentkit's session consolidation)."""
 
 
-def compute_key(text: str) -> str:
-    """Return the key that only texts in the same words share."""
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    return " ".join(_WORD.findall(folded))
+def is_likely_secret(text: str) -> bool:
+    """Return whether a text holds a key, a token or a password, or held one that was replaced. It is never learned.
+
+    >>> is_likely_secret("The password is hunter2!"), is_likely_secret("Passwords must be hashed.")
+    (True, False)
+    """
+    return "[redacted: " in text or bool(get_built_in_redactor().find(text))
 
 
 def split_sentences(text: str) -> list[str]:

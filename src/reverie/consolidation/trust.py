@@ -8,23 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.requests import iter_numbered, read_answer, to_text
-from reverie.consolidation.planning.verification import (
-    CLAIM_SCHEMA,
-    PROMPT,
-    Claim,
-    build_claim_request,
-    format_claims,
-)
+from reverie.consolidation.answers import iter_numbered, read_answer
+from reverie.consolidation.flows import CLAIM_SCHEMA, PROMPT, Ask, Claim, build_claim_request, is_supported
+from reverie.consolidation.inputs import PassInput
 from reverie.domain.text.timestamps import format_time
-from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import TokenUsage
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -39,10 +33,10 @@ MIN_TRUE = 15
 """Least number of right claims that it calls supported."""
 
 _PER_REQUEST = 10
-_MOST_MODELS = 20
+_MAX_MODELS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ExamRow:
     """Result of the exam in one kind of claim.
 
@@ -76,54 +70,50 @@ class ExamReport:
 
     model: str
     at: datetime
-    rows: tuple[ExamRow, ...]
-    is_passed: bool
+    rows: tuple[ExamRow, ...] = ()
+    is_passed: bool = False
     failed: str = ""
     usage: TokenUsage = field(default_factory=TokenUsage)
 
 
 class ModelTrust:
-    """What one store knows of models. Safe to use from several threads."""
+    """What one store knows of a model. Safe to use from several threads."""
 
-    def __init__(self, writer: StoreWriter) -> None:
+    def __init__(self, writer: StoreWriter, model: str) -> None:
         self._writer = writer
+        self._model = model
 
-    def read(self, model: str) -> Mapping[str, Any]:
-        """Return the facts about a model: `believed` in its last dream, and its `exam`."""
-        found = self._load().get(model)
-        return found if isinstance(found, dict) else {}
-
-    def is_trusted(self, model: str) -> bool | None:
-        """Return whether a model is believed without controls; None if nothing is known of it."""
-        known = self.read(model)
+    def is_trusted(self) -> bool | None:
+        """Return whether the model is believed without controls; None if nothing is known of it."""
+        known = self._load().get(self._model, {})
         last, exam = known.get("believed"), known.get("exam")
-        if last is False or (isinstance(exam, dict) and exam.get("passed") is False):
+        if last is False or (exam is not None and not exam.get("passed")):
             return False
         return True if last is True or exam is not None else None
 
-    def note(self, model: str, *, is_believed: bool) -> None:
-        """Store whether a model was believed in a dream."""
-        if self.read(model).get("believed") is not is_believed:
-            self._write(model, {"believed": is_believed, "at": format_time(self._writer.clock())})
+    def note(self, *, is_believed: bool) -> None:
+        """Store whether the model was believed in a dream."""
+        if self._load().get(self._model, {}).get("believed") is not is_believed:
+            self._write({"believed": is_believed, "at": format_time(self._writer.clock())})
 
     def note_exam(self, report: ExamReport) -> None:
         """Store the result of an exam. A model that passes it is believed again."""
         rows = [[row.kind, row.right, row.accepted, row.wrong, row.believed] for row in report.rows]
         exam = {"at": format_time(report.at), "passed": report.is_passed, "rows": rows}
-        self._write(report.model, {"exam": exam, **({"believed": True} if report.is_passed else {})})
+        self._write({"exam": exam, **({"believed": True} if report.is_passed else {})})
 
-    def _load(self) -> dict[str, Any]:
+    def _load(self) -> dict[str, dict[str, Any]]:
         try:
             found = json.loads(self._writer.store.cursor(TRUST) or "{}")
-        except ValueError:
+            return {name: dict(known) for name, known in found.items()}
+        except (ValueError, TypeError, AttributeError):
             _log.warning("what is known of models cannot be read and is begun anew")
             return {}
-        return found if isinstance(found, dict) else {}
 
-    def _write(self, model: str, fields: Mapping[str, Any]) -> None:
+    def _write(self, fields: Mapping[str, Any]) -> None:
         known = self._load()
-        known[model] = {**known.pop(model, {}), **fields}
-        text = json.dumps(dict(list(known.items())[-_MOST_MODELS:]), ensure_ascii=False)
+        known[self._model] = {**known.pop(self._model, {}), **fields}
+        text = json.dumps(dict(list(known.items())[-_MAX_MODELS:]), ensure_ascii=False)
         self._writer.commit([], cursors={TRUST: text})
 
 
@@ -140,9 +130,7 @@ def read_exam() -> list[tuple[Claim, bool]]:
     ]
 
 
-def take_exam(
-    model: str, ask: Callable[[ModelRequest], ModelReply | ModelFailure], view: PassInput
-) -> ExamReport:
+def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
     """Ask a model about the claims of the exam, in four requests.
 
     Args:
@@ -152,38 +140,30 @@ def take_exam(
     """
     items = read_exam()
     usage = TokenUsage()
-    verdicts: list[bool] = []
+    results: list[tuple[str, bool, bool]] = []
     for start in range(0, len(items), _PER_REQUEST):
-        claims = [claim for claim, _ in items[start : start + _PER_REQUEST]]
-        reply = ask(
-            build_claim_request(view.prompt(PROMPT).replace("{{claims}}", format_claims(claims)), len(claims))
-        )
+        part = items[start : start + _PER_REQUEST]
+        reply = ask(build_claim_request(view.prompt(PROMPT), [claim for claim, _ in part]))
         answer = read_answer(reply, CLAIM_SCHEMA)
         usage += answer.usage
         if answer.why and not answer.is_unusable:
-            return ExamReport(
-                model=model, at=view.now, rows=(), is_passed=False, failed=answer.why, usage=usage
-            )
+            return ExamReport(model=model, at=view.now, failed=answer.why, usage=usage)
         given = dict(iter_numbered(answer.fields.get("claims"), "claim"))
-        verdicts += [
-            number in given and to_text(given[number].get("verdict")).lower() == "supported"
-            for number in range(1, len(claims) + 1)
+        results += [
+            (claim.kind, is_right, is_supported(given.get(number)))
+            for number, (claim, is_right) in enumerate(part, 1)
         ]
-    rows = tuple(_count(items, verdicts))
-    accepted, believed = sum(row.accepted for row in rows), sum(row.believed for row in rows)
-    is_passed = accepted >= MIN_TRUE and believed <= MAX_FALSE
-    return ExamReport(model=model, at=view.now, rows=rows, is_passed=is_passed, usage=usage)
-
-
-def _count(items: Sequence[tuple[Claim, bool]], verdicts: Sequence[bool]) -> Iterator[ExamRow]:
-    for kind in dict.fromkeys(claim.kind for claim, _ in items):
-        own = [
-            (right, said) for (claim, right), said in zip(items, verdicts, strict=True) if claim.kind == kind
-        ]
-        yield ExamRow(
-            kind=kind,
-            right=sum(right for right, _ in own),
-            accepted=sum(right and said for right, said in own),
-            wrong=sum(not right for right, _ in own),
-            believed=sum(not right and said for right, said in own),
+    rows = tuple(
+        ExamRow(
+            kind,
+            right=sum(is_right for name, is_right, _ in results if name == kind),
+            accepted=results.count((kind, True, True)),
+            wrong=sum(not is_right for name, is_right, _ in results if name == kind),
+            believed=results.count((kind, False, True)),
         )
+        for kind in dict.fromkeys(name for name, _, _ in results)
+    )
+    is_passed = (
+        sum(row.accepted for row in rows) >= MIN_TRUE and sum(row.believed for row in rows) <= MAX_FALSE
+    )
+    return ExamReport(model=model, at=view.now, rows=rows, is_passed=is_passed, usage=usage)

@@ -8,6 +8,7 @@ for "forget", the message or the conversation for "don't record". Questions ("Do
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from reverie.consolidation.patterns import PatternFile
 from reverie.consolidation.sentences import ASKS, split_sentences, strip_quotations
@@ -85,3 +86,25 @@ _PATTERNS: dict[WishName, tuple[str, ...]] = {
     "forget": ("forget",),
     "remember": ("remember_this", "remember_clause", "remember_after"),
 }
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+_POLITENESS = (
+    r"(?:,?\s+(?:please|thanks|thank you|bitte|danke|por favor|gracias|s'il (?:te|vous) pla[iî]t|merci))*"
+    r"\s*[.!]*"
+)
+_YES = defer_regex(rf"(?:yes|yeah|yep|ja|s[ií]|oui){_POLITENESS}", re.IGNORECASE)
+_NO = defer_regex(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
+
+
+def read_answer(text: str) -> Literal["accept", "reject"] | None:
+    """Return the decision in a plain answer to a question about the memory; None where it is anything else.
+
+    >>> read_answer("Yes, please."), read_answer("nein danke"), read_answer("no idea"), read_answer("yes and no")
+    ('accept', 'reject', None, None)
+    """
+    plain = text.strip().replace("’", "'")
+    if _YES.fullmatch(plain):
+        return "accept"
+    return "reject" if _NO.fullmatch(plain) else None

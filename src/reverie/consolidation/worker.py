@@ -1,4 +1,4 @@
-"""Background worker: one thread in a process, one owner among all processes."""
+"""Background thinking: plans and runs of passes, and one thread in a process that does what is due."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, MonthUsage, PassOutcome
-from reverie.consolidation.gatherer import ACTOR, DueWindow, WindowKind
-from reverie.consolidation.inbox import Verdict, WaitingPlan, read_answer
-from reverie.consolidation.lease import CLOCK_WAS_WRONG, DreamLease, work_while_used
+from reverie.consolidation.asking import MonthUsage
+from reverie.consolidation.dreams import ALL, Dreams, PassOutcome
+from reverie.consolidation.gatherer import ACTOR, WindowKind
+from reverie.consolidation.inbox import Verdict, WaitingPlan
+from reverie.consolidation.lease import CLOCK_WAS_WRONG, DreamLease
 from reverie.consolidation.pair_judge import PairJudge
-from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.requests import NO_MODEL
-from reverie.consolidation.registry import DREAM
-from reverie.consolidation.rule_learning import HistoryWriter, read_consolidated_position
-from reverie.consolidation.trust import ExamReport
+from reverie.consolidation.plan import ApplyResult, Plan
+from reverie.consolidation.registry import DREAM, PASSES
+from reverie.consolidation.rule_learning import read_consolidated_position
+from reverie.consolidation.trust import ExamReport, take_exam
 from reverie.context.retrieval import FRESH
 from reverie.context.window import build_remembered_cursor
-from reverie.domain.conversation import LONGEST_TURN, validate_session_id
+from reverie.domain.change import Change
+from reverie.domain.conversation import SessionOverview, validate_session_id
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
-from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
-from reverie.llm.protocol import TokenUsage
+from reverie.domain.text.validation import validate_count, validate_values
+from reverie.llm.protocol import Model, TokenUsage
+from reverie.repositories.records import NewRecord
 from reverie.settings import Settings, Thinking
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
@@ -47,24 +50,22 @@ FIRST_PAUSE = timedelta(minutes=1)
 
 LONGEST_PAUSE = timedelta(hours=1)
 
-_LONGEST_INTERVAL_S = 86_400
-
 LONGEST_RENEWAL_S = 10.0
 """Seconds in one run for words of an earlier analyzer, so that other work is not kept waiting."""
 
 REMEMBERED = timedelta(days=7)
-"""Greatest age of a conversation that is read for facts; an older one was imported."""
-
-_THINKING = "thinking"  # the cursor with the owner's choice
+"""Greatest age of a conversation that is read or told in `HISTORY.md`; an older one was imported."""
 
 LAST_CYCLE = "dream.last"
-"""The store's cursor with the time of the last cycle."""
+"""The store's cursor with the time of the last dream."""
 
+_THINKING = "thinking"  # the cursor with the owner's choice
+_LONGEST_INTERVAL_S = 86_400
 _EXPIRY_PERIOD = timedelta(hours=1)
+_MAX_ENTRIES = 200  # of the journal; more than one plan makes
+
 _DueWork: TypeAlias = tuple[str, Callable[[], list[PassOutcome]]]
 """Name of a task, which pauses after a failure, and its function."""
-
-_MOST_ENTRIES = 200  # of the journal; more than one plan makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +97,11 @@ class Worker:
     def __init__(
         self,
         writer: StoreWriter,
-        cycle: ConsolidationCycle,
         *,
         settings: Settings,
+        plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
+        model: Model | None = None,
+        profile: Path | None = None,
         conclude: Callable[[str], object] | None = None,
         judge: PairJudge | None = None,
         living: LivingPages | None = None,
@@ -107,33 +110,37 @@ class Worker:
         """Create a worker.
 
         Args:
+            plan_records: Returns the changes that saving records would make.
+            model: The model; None for none.
+            profile: Folder of the user's own prompts; None for those that ship.
             conclude: Function that saves what a session came to, by rule; None to leave idle sessions alone.
             judge: Judge of changed records; None for a memory that cannot be written.
             living: The living pages; None for a memory that cannot be written.
             expire: Function that ends the records whose last day is over.
         """
-        self._expire = expire
-        self._expired_at = datetime.min.replace(tzinfo=UTC)
+        self._dreams = Dreams(
+            writer, settings=settings, plan_records=plan_records, model=model, profile=profile
+        )
+        self._asker = self._dreams.asker
+        self._inbox = self._dreams.inbox
+        self._writer = writer.acting(ACTOR)
+        self._store = writer.store
+        self._unwrapped = unwrap(writer.store)
+        self._clock = writer.clock
+        self._settings = settings
         self._conclude = conclude
         self._judge = judge
         self._living = living
-        self._nothing_left: tuple[int, datetime] | None = None  # as of a journal entry, until a time
+        self._expire = expire
+        self._expired_at = datetime.min.replace(tzinfo=UTC)
+        self._no_session_due: tuple[int, datetime] | None = None  # as of a journal entry, until a time
         self._session_ends_at: datetime | None = None  # the first of those that are not over
-        self.cycle = cycle
-        self._writer = writer.acting(ACTOR)
-        self._history = HistoryWriter(self._writer, settings=settings)
-        self._store = writer.store
-        self._leases = unwrap(writer.store)
-        self._inbox = cycle.inbox
-        self._clock = writer.clock
-        self._settings = settings
+        self._has_renewed = not isinstance(self._unwrapped, RenewableStore)
+        self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._lease = DreamLease(writer.store, clock=writer.clock)
         self._wake = threading.Event()
         self._stopped = weakref.WeakSet[threading.Thread]()  # threads that are to end, one after the other
         self._thread: threading.Thread | None = None
-        self._pauses: dict[str, tuple[datetime, timedelta]] = {}
-        self._has_renewed = not isinstance(self._leases, RenewableStore)
-        self._nothing_due_at = -1  # number of the last journal entry when no session was due
         self._lock = ForkSafeLock()
 
     @property
@@ -179,10 +186,27 @@ class Worker:
             InvalidInput: there is no such pass, or it was not given what it needs, or more.
             NotFound: there is no such session.
         """
-        plan = self.cycle.plan(
-            name, session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
-        )
-        self.cycle.log_plan(plan, "planned")
+        if name != ALL and (not isinstance(name, str) or name not in PASSES):
+            raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
+        about = "changes" if name == ALL else PASSES[name].about
+        has_session = session is not None or keep is not None
+        has_output = output is not None or bool(step or scope)
+        if (has_session, has_output) != (about == "session", about == "output"):
+            needs = {"session": "session=, and no output", "output": "output=, and no session"}
+            raise InvalidInput(
+                f"{name} needs another input: pass {needs.get(about, 'neither session= nor output=')}"
+            )
+        if session is not None and about == "session":
+            plan = self._dreams.plan_window(name, validate_session_id(session), keep=keep)
+        elif isinstance(output, str) and about == "output":
+            view = self._dreams.gather_basics()
+            view = replace(view, output=output, step=step, scope=scope, origin=origin)
+            plan = self._dreams.plan_output(name, view)
+        elif about in ("session", "output"):
+            raise InvalidInput(f"{name} needs a text: pass {about}=")
+        else:
+            plan = self._dreams.plan_dream() if name == ALL else self._dreams.plan_pass(name)
+        self._dreams.log.add_plan(plan, "planned")
         return plan
 
     def apply(self, plan: Plan) -> ApplyResult:
@@ -191,8 +215,8 @@ class Worker:
         Raises:
             Conflict: something that it would change has changed since it was made: plan again.
         """
-        result = self.cycle.apply(plan)
-        self.cycle.log_plan(plan, "applied", batch=result.batch)
+        result = self._dreams.apply(plan)
+        self._dreams.log.add_plan(plan, "applied", batch=result.batch)
         return result
 
     def run(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> WorkReport:
@@ -209,7 +233,7 @@ class Worker:
         if unknown := [name for name in names if name not in DREAM]:
             raise InvalidInput(f"pass is {quote_value(unknown[0])}: use one of {', '.join(DREAM)}")
         if dry_run:
-            return WorkReport(outcomes=tuple(self.cycle.run(names, dry_run=True)))
+            return WorkReport(outcomes=tuple(self._dreams.run(names, dry_run=True)))
         with self._lease.hold() as leased:
             if not leased:
                 return WorkReport(busy=True)
@@ -222,6 +246,7 @@ class Worker:
         """Shorten the window of one session now.
 
         Args:
+            session: The session.
             kind: `read`, which also reads its new turns for what is to be remembered, `compact` or `trim`.
             keep: How many turns stay, 0 or more; None takes what the settings say.
 
@@ -232,7 +257,9 @@ class Worker:
         validate_choice(kind, get_args(WindowKind), name="kind")
         if keep is not None:
             validate_count(keep, name="keep", least=0)
-        return self.cycle.run_window(session, kind, keep=keep)
+        outcome = self._dreams.run_window(session, kind, keep=keep)
+        self._dreams.log.add([outcome])
+        return outcome
 
     def judge_pending(self) -> int:
         """End or mark the records that newer ones have replaced, and return the number of judged records.
@@ -240,14 +267,6 @@ class Worker:
         A search does it for a few records, and a dream and the thread for all.
         """
         return 0 if self._judge is None else self._judge.judge_pending()
-
-    def _compose_pages(self) -> None:
-        """Compose the living pages of scopes that have changed."""
-        if self._clock() - self._expired_at >= _EXPIRY_PERIOD:
-            self._expired_at = self._clock()
-            self._expire()
-        if self._living is not None and self._living.has_news():
-            self._living.compose_stale()
 
     def usage(self, month: str | None = None) -> MonthUsage:
         """Return the cost of the requests of background thinking in a month; each dream's own cost is in `log`.
@@ -258,7 +277,7 @@ class Worker:
         Raises:
             InvalidInput: it is not of that form.
         """
-        return self.cycle.read_usage(month)
+        return self._asker.read_usage(month)
 
     def check_model(self) -> ExamReport:
         """Let the model take a fixed exam of 40 claims, right and wrong ones, and store the result.
@@ -268,11 +287,17 @@ class Worker:
         Raises:
             InvalidInput: no model is set.
         """
-        return self.cycle.check_model()
+        model = self._asker.model
+        if model is None:
+            raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
+        report = take_exam(model.name, self._asker.ask, self._dreams.gather_basics())
+        if not report.failed:
+            self._dreams.trust.note_exam(report)
+        return report
 
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last dreams, the newest last."""
-        return self.cycle.log()
+        return self._dreams.log.read()
 
     # -- the inbox ---------------------------------------------------------------------------------------
 
@@ -285,12 +310,12 @@ class Worker:
         if not isinstance(plan, Plan):
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
         waiting = self._inbox.add(plan)
-        self.cycle.log_plan(plan, "waiting")
+        self._dreams.log.add_plan(plan, "waiting")
         return waiting
 
     def kept_plans(self) -> list[WaitingPlan]:
-        """Return the stored plans, the newest first. Of a decided plan, only the decision is stored."""
-        return list(self._inbox.plans())
+        """Return the plans that wait, the newest first. A decided plan is in `log` only."""
+        return self._inbox.plans()
 
     def proposals(self) -> list[Record]:
         """Return the records that passes propose and the owner has not decided, the newest first.
@@ -300,7 +325,7 @@ class Worker:
         return self._inbox.proposals()
 
     def kept_plan(self, id: str) -> WaitingPlan:
-        """Return the stored plan of that id.
+        """Return the plan of that id that waits.
 
         Raises:
             NotFound: there is no such plan, or no longer.
@@ -330,40 +355,12 @@ class Worker:
             NotFound: there is no such plan or proposal, or no longer.
             Conflict: a group is decided already, or what it would change has changed since: reject it.
         """
-        before, after = (
-            self._inbox.get(id),
-            self._inbox.decide(id, verdict, groups=groups, reason=reason, actor=actor),
-        )
-        if before.record is None:
-            state = "waiting" if after.open else "applied" if after.batches else "rejected"
-            self.cycle.log_plan(before.plan, state, batch=max(after.batches, default=None))
+        after = self._inbox.decide(id, verdict, groups=groups, reason=reason, actor=actor)
+        if after.record is None:
+            has_applied = any(group.state == "applied" for group in after.groups)
+            state = "waiting" if after.open else "applied" if has_applied else "rejected"
+            self._dreams.log.add_plan(after.plan, state, batch=max(after.batches, default=None))
         return after
-
-    def ask(self, *, scope: str = "") -> Record | None:
-        """Return the newest proposal of a scope that the owner was not asked about yet; None without one.
-
-        Each is returned once. Show its content to the owner, outside of any prompt, and pass their answer to `answer`.
-
-        Args:
-            scope: Whose proposals; only those of exactly this scope are returned.
-        """
-        return self._inbox.ask(scope)
-
-    def answer(self, id: str, text: str) -> WaitingPlan | None:
-        """Decide a proposal by the owner's answer when asked about it.
-
-        Args:
-            id: The proposal that was shown.
-            text: The answer. A plain yes accepts the proposal, a plain no rejects it.
-
-        Returns:
-            The decided proposal; None if the answer is anything else, and the proposal waits.
-
-        Raises:
-            NotFound: there is no such proposal.
-        """
-        verdict = read_answer(validate_raw_text(text, name="text", longest=LONGEST_TURN, empty=True))
-        return None if verdict is None else self.decide(id, verdict)
 
     # -- the thread --------------------------------------------------------------------------------------
 
@@ -386,7 +383,7 @@ class Worker:
             wake = self._wake
             find = weakref.ref(self, lambda _: wake.set())
             self._thread = threading.Thread(
-                target=work_while_used,
+                target=_work_while_used,
                 args=(find, wake, every_s, list(self._stopped)),
                 name="reverie-worker",
                 daemon=True,
@@ -427,7 +424,7 @@ class Worker:
             self.run_due()
         except Exception as error:  # noqa: BLE001 - the loop must outlive any bug
             _log.warning("background work failed and is tried again", exc_info=error)
-            self.cycle.count("worker.failed")
+            self._asker.count("worker.failed")
         return not self._is_stopped()
 
     # -- the work ----------------------------------------------------------------------------------------
@@ -437,41 +434,40 @@ class Worker:
         if not self._settings.is_recording:
             return WorkReport()
         self.judge_pending()
-        if not self._reads:
-            self._history.write()
-        if self._is_idle(self._clock(), timedelta(minutes=self._settings.dream_idle)):
+        if self._is_idle(timedelta(minutes=self._settings.dream_idle)):
             self._compose_pages()
         if not self._find_due_work():
             return WorkReport()
         with self._lease.hold() as leased:
             if not leased:
                 return WorkReport(busy=True)  # or it was done by another process before
-            report = WorkReport(outcomes=tuple(self._do(self._find_due_work())))
-            if any(each.name == "read" and each.state == "failed" for each in report.outcomes):
-                self._history.write()
-            return report
+            return WorkReport(outcomes=tuple(self._do(self._find_due_work())))
 
-    @property
-    def _reads(self) -> bool:
-        """Whether a model reads conversations and writes their paragraphs of history."""
-        is_on = self._settings.remember and self.thinking == "tidy"
-        return is_on and self.cycle.model is not None
+    def find_next_due(self) -> datetime | None:
+        """Return when to look next, after `run_due` had nothing to do; None if nothing is due without a change."""
+        settings, times = self._settings, [] if self._session_ends_at is None else [self._session_ends_at]
+        idle_since = self._find_last_writing() or self._clock()
+        idle_at = idle_since + timedelta(minutes=settings.dream_idle)
+        if self.thinking == "tidy" and self._dreams.count_drafts():
+            times.append(idle_since + ENRICH_AFTER)
+        if self._living is not None and self._living.has_news():
+            times.append(idle_at)
+        due_at = self._find_dream_time()
+        if self.thinking != "off" and due_at is not None and not self._has_waiting_dream():
+            times += [max(idle_at, due_at)] if self._dreams.has_news() else []
+        return min(times, default=None)
 
     def _find_due_work(self) -> list[_DueWork]:
         """Return what is due, in the order in which it is done."""
-        work: list[_DueWork] = []
-        for each in self._find_due_sessions():
-            work.append((f"session {each.session}", partial(self._run_one, each.session, each.kind)))
-        work += self._find_left_sessions()
-        if self.thinking != "off":
-            if self.is_dream_due():
-                is_asking = self.thinking == "ask"
-                work.append(("enrich", self._run_reviewed_dream if is_asking else self._run_dream))
-            elif self.thinking == "tidy" and self.is_enriching_due():
-                work.append(("enrich", partial(self.cycle.run, ["enrich"])))
-        if self._has_earlier_words():
-            work.append(("words", self._renew_words))
-        return work
+        work = self._find_session_work()
+        if self.thinking != "off" and self._is_dream_due():
+            work.append(("enrich", self._run_reviewed_dream if self.thinking == "ask" else self._run_dream))
+        elif self.thinking == "tidy" and self._is_enriching_due():
+            work.append(("enrich", partial(self._dreams.run, ["enrich"])))
+        if isinstance(self._unwrapped, RenewableStore) and not self._has_renewed:
+            self._has_renewed = not self._unwrapped.has_earlier_words()
+            work += [] if self._has_renewed else [("words", partial(self._renew_words, self._unwrapped))]
+        return [(name, run) for name, run in work if not self._is_paused(name)]
 
     def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
         """Do the tasks one after the other, and yield the outcomes; end when the thread is told to stop."""
@@ -479,63 +475,110 @@ class Worker:
             if self._is_stopped():
                 return
             outcomes = run()
-            self._record_outcome(name, next((each for each in outcomes if each.name == name), outcomes[0]))
+            failed = any(each.state == "failed" for each in outcomes if name != "enrich" or each.name == name)
+            before = self._pauses.pop(name, None)
+            if failed:
+                pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
+                self._pauses[name] = (self._clock() + pause, pause)
             yield from outcomes
 
-    def _run_one(self, session: str, kind: WindowKind) -> list[PassOutcome]:
-        """Read or shorten a window; with `thinking = ask` what is learned waits for the owner."""
-        if kind == "read" and self.thinking == "ask":
-            return [self._keep(self.cycle.run_window(session, kind, dry_run=True))]
-        ask = None if self.thinking == "tidy" else (lambda _: NO_MODEL)
-        return [self.cycle.run_window(session, kind, ask=ask)]
+    def _is_paused(self, what: str) -> bool:
+        """Return whether something failed so recently that it is left alone."""
+        until, _ = self._pauses.get(what, (None, None))
+        return until is not None and timedelta() < until - self._clock() <= LONGEST_PAUSE
 
-    def _find_due_sessions(self) -> list[DueWindow]:
-        """Return the sessions whose windows are due, looking only when something has changed."""
-        sequence = self._store.sequence()
-        if sequence == self._nothing_due_at:
-            return []
-        due = list(self.cycle.windows.due())
-        if not due:
-            self._nothing_due_at = sequence
-        return [each for each in due if not self._is_paused(f"session {each.session}")]
+    def _renew_words(self, store: RenewableStore) -> list[PassOutcome]:
+        """Renew words for search for at most `LONGEST_RENEWAL_S`; the next run, in any process, continues."""
+        now, until = self._clock(), time.monotonic() + LONGEST_RENEWAL_S
+        try:
+            while store.renew_words() and time.monotonic() < until and not self._is_stopped():
+                pass
+        except ReverieError as error:
+            _log.warning("words for search could not be renewed: %s", error)
+            return [PassOutcome.from_error("words", now, error)]
+        return [PassOutcome(name="words", at=now, state="applied")]
 
-    def _find_left_sessions(self) -> list[_DueWork]:
-        """Return the tasks for sessions that are over: a model reads their new turns, or a rule summarises them.
+    def _compose_pages(self) -> None:
+        """Compose the living pages of scopes that have changed."""
+        if self._clock() - self._expired_at >= _EXPIRY_PERIOD:
+            self._expired_at = self._clock()
+            self._expire()
+        if self._living is not None and self._living.has_news():
+            self._living.compose_stale()
 
-        The model reads those of this week, also when they were ended; the rule those of today, after the idle time.
-        """
-        reads = self._settings.remember and self.cycle.model is not None and self.thinking != "off"
-        if not reads and (self._conclude is None or not self._settings.learn):
-            return []
-        now, sequence, known = self._clock(), self._store.sequence(), self._nothing_left
+    # -- sessions ----------------------------------------------------------------------------------------
+
+    def _find_session_work(self) -> list[_DueWork]:
+        """Return the tasks for sessions whose windows are too long, or that are over, looking only after a change."""
+        now, sequence, known = self._clock(), self._store.sequence(), self._no_session_due
         if known is not None and known[0] == sequence and now < known[1]:
             return []
-        waiting_plans = {name for each in self._inbox.plans() if each.open for name in each.plan.cursors}
-        find_done = (
-            self.cycle.windows.read_remembered_position
-            if reads
-            else partial(read_consolidated_position, self._store)
-        )
-        left: list[str] = []
+        work: list[_DueWork] = []
         waiting: list[datetime] = []
+        planned = {name for each in self._inbox.plans() for name in each.plan.cursors}
         for overview in self._store.sessions():
-            state, due_at = overview.state, overview.last_at + self._settings.idle
-            if abs(now - overview.last_at) > (REMEMBERED if reads else FRESH):
-                continue
-            if find_done(state.id) >= overview.turns or build_remembered_cursor(state.id) in waiting_plans:
-                continue
-            if due_at <= now or (reads and state.status == "terminated"):
-                left.append(state.id)
-            else:
-                waiting.append(due_at)
+            session = overview.state.id
+            if (kind := self._dreams.windows.find_due(overview)) is not None:
+                work.append((f"session {session}", partial(self._run_window, session, kind)))
+            elif tasks := list(self._find_left_work(overview, now, planned)):
+                ends_at = overview.last_at + self._settings.idle
+                if ends_at > now and overview.state.status != "terminated":
+                    waiting.append(ends_at)
+                else:
+                    work += tasks
         self._session_ends_at = min(waiting, default=None)
-        if not left:
-            self._nothing_left = (sequence, min([*waiting, now + self._settings.idle]))
-        if reads:
-            work = [(f"read {session}", partial(self._run_one, session, "read")) for session in left]
-        else:
-            work = [(f"idle {session}", partial(self._conclude_session, session)) for session in left]
-        return [(name, run) for name, run in work if not self._is_paused(name)]
+        if not work:
+            self._no_session_due = (sequence, min([*waiting, now + self._settings.idle]))
+        return work
+
+    def _find_left_work(
+        self, overview: SessionOverview, now: datetime, planned: Collection[str]
+    ) -> Iterator[_DueWork]:
+        """Yield what is to be done for a session once it is over.
+
+        A model reads the new turns of this week. Without one, a paragraph of history and a summary are made by rule.
+        """
+        session, age = overview.state.id, abs(now - overview.last_at)
+        reads = self._settings.remember and self._asker.model is not None and self.thinking != "off"
+        find_position = partial(self._dreams.windows.read_position, session)
+        is_planned = build_remembered_cursor(session) in planned
+        if age > REMEMBERED:
+            return
+        if reads and not is_planned and find_position(is_read=True) < overview.turns:
+            yield f"read {session}", partial(self._read_session, session)
+        is_told_by_rule = not (reads and self.thinking == "tidy") and not overview.state.scope
+        if is_told_by_rule and find_position(is_read=False) < overview.turns:
+            yield f"tell {session}", partial(self._tell_session, session)
+        is_learned = read_consolidated_position(self._store, session) >= overview.turns
+        is_concluding = self._conclude is not None and self._settings.learn and not reads
+        if (
+            is_concluding
+            and age <= FRESH
+            and now >= overview.last_at + self._settings.idle
+            and not is_learned
+        ):
+            yield f"idle {session}", partial(self._conclude_session, session)
+
+    def _run_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
+        """Shorten a window; the model takes part only if nobody has to be asked."""
+        if kind != "read" or self.thinking == "tidy":
+            outcome = self._dreams.run_window(session, kind, is_asking=self.thinking == "tidy")
+            self._dreams.log.add([outcome])
+            return [outcome]
+        return [self._dreams.run_window(session, kind, is_asking=False)]
+
+    def _read_session(self, session: str) -> list[PassOutcome]:
+        """Read a session; with `thinking = ask` what is learned waits for the owner. A failure is told by rule."""
+        if self.thinking == "ask":
+            return [self._keep(self._dreams.run_window(session, "read", dry_run=True))]
+        outcome = self._dreams.run_window(session, "read")
+        self._dreams.log.add([outcome])
+        return [outcome, *(self._tell_session(session) if outcome.state == "failed" else ())]
+
+    def _tell_session(self, session: str) -> list[PassOutcome]:
+        """Write the paragraph of a session by rule; the outcome is of no interest unless it failed."""
+        outcome = self._dreams.run_window(session, "read", is_asking=False)
+        return [outcome] if outcome.state == "failed" else []
 
     def _conclude_session(self, session: str) -> list[PassOutcome]:
         assert self._conclude is not None
@@ -544,107 +587,22 @@ class Worker:
             self._conclude(session)
         except ReverieError as error:
             _log.warning("session %r could not be summarised: %s", session, error)
-            self.cycle.count("conclude.failed")
+            self._asker.count("conclude.failed")
             return [PassOutcome.from_error("conclude", now, error)]
         return [PassOutcome(name="conclude", at=now, state="applied")]
 
-    def _has_earlier_words(self) -> bool:
-        """Return whether words for search are to be renewed; the store is not asked again once none are."""
-        if isinstance(self._leases, RenewableStore) and not self._has_renewed:
-            self._has_renewed = not self._leases.has_earlier_words()
-        return not self._has_renewed and not self._is_paused("words")
-
-    def _renew_words(self) -> list[PassOutcome]:
-        """Renew words for search for at most `LONGEST_RENEWAL_S`; the next run, in any process, continues."""
-        assert isinstance(self._leases, RenewableStore)
-        now, until = self._clock(), time.monotonic() + LONGEST_RENEWAL_S
-        try:
-            while self._leases.renew_words() and time.monotonic() < until and not self._is_stopped():
-                pass
-        except ReverieError as error:
-            _log.warning("words for search could not be renewed: %s", error)
-            return [PassOutcome.from_error("words", now, error)]
-        return [PassOutcome(name="words", at=now, state="applied")]
-
-    def find_next_due(self) -> datetime | None:
-        """Return when to look next, after `run_due` had nothing to do; None if nothing is due without a change."""
-        settings, times = self._settings, [] if self._session_ends_at is None else [self._session_ends_at]
-        written = self._find_last_writing()
-        idle_since = self._clock() if written is None else written
-        if self.thinking == "tidy" and self.cycle.count_drafts():
-            times.append(idle_since + ENRICH_AFTER)
-        if self._living is not None and self._living.has_news():
-            times.append(idle_since + timedelta(minutes=settings.dream_idle))
-        is_dreaming = self.thinking != "off" and not self._has_waiting_dream()
-        if (
-            is_dreaming
-            and (settings.dream_schedule or settings.dream_interval is not None)
-            and self.cycle.has_news()
-        ):
-            last, least = self._read_last_cycle(), idle_since + timedelta(minutes=settings.dream_idle)
-            if last is None:
-                times.append(least)
-            elif settings.dream_schedule:
-                times.append(max(least, compute_next_run(settings.dream_schedule, last)))
-            else:
-                times.append(max(least, last + timedelta(minutes=settings.dream_interval or 0)))
-        return min(times, default=None)
-
-    def is_dream_due(self) -> bool:
-        """Return whether a dream is due by interval or cron, has work, and nothing was written for a while."""
-        now = self._clock()
-        last = self._read_last_cycle()
-        schedule = self._settings.dream_schedule
-        if schedule is not None:
-            if last is None or compute_next_run(schedule, last) > now:
-                if last is None:
-                    self._record_cycle(now)  # the schedule begins to count now
-                return False
-        elif self._settings.dream_interval is None or (
-            last is not None and now - last < timedelta(minutes=self._settings.dream_interval)
-        ):
-            return False
-        if not self._is_idle(now, timedelta(minutes=self._settings.dream_idle)):
-            return False
-        if self._has_waiting_dream():
-            return False
-        if self.cycle.has_news():
-            return True
-        if schedule is not None:
-            # There was nothing to do at the scheduled time: wait for the next one.
-            self._record_cycle(now)
-        return False
-
-    def is_enriching_due(self) -> bool:
-        """Return whether there are drafts to enrich, and nothing was written for half a minute."""
-        if self._is_paused("enrich") or not self.cycle.count_drafts():
-            return False
-        return self._is_idle(self._clock(), ENRICH_AFTER)
-
-    def _is_paused(self, what: str) -> bool:
-        """Return whether something failed so recently that it is left alone."""
-        until, _ = self._pauses.get(what, (None, None))
-        return until is not None and timedelta() < until - self._clock() <= LONGEST_PAUSE
-
-    def _record_outcome(self, what: str, outcome: PassOutcome) -> None:
-        """Set or clear the pause after a failure."""
-        if outcome.state != "failed":
-            self._pauses.pop(what, None)
-            return
-        before = self._pauses.get(what)
-        pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
-        self._pauses[what] = (self._clock() + pause, pause)
+    # -- dreams ------------------------------------------------------------------------------------------
 
     def _run_dream(self, names: Sequence[str] = DREAM) -> list[PassOutcome]:
-        outcomes = self.cycle.run(names)
-        self._record_cycle(self._clock())
+        outcomes = self._dreams.run(names)
+        self._record_dream()
         return outcomes
 
     def _run_reviewed_dream(self) -> list[PassOutcome]:
         """Keep the plan of a dream for the owner's decision."""
-        (dreamed,) = self.cycle.run([ALL], dry_run=True)
+        (dreamed,) = self._dreams.run([ALL], dry_run=True)
         dreamed = self._keep(dreamed)
-        self._record_cycle(self._clock())
+        self._record_dream()
         return [dreamed]
 
     def _keep(self, outcome: PassOutcome) -> PassOutcome:
@@ -654,40 +612,85 @@ class Worker:
             return outcome
         try:
             if not plan:
-                self.cycle.apply(plan)  # how far the journal was considered
+                self._dreams.apply(plan)  # how far the journal was considered
                 return outcome
             self._inbox.add(plan)
             outcome = replace(outcome, state="waiting")
         except InvalidInput as error:
             _log.warning("a plan cannot wait for the owner: %s", error)
-            self.cycle.count(f"dream.{plan.name}.failed")
+            self._asker.count(f"dream.{plan.name}.failed")
             outcome = PassOutcome.from_error(plan.name, outcome.at, error)
-        self.cycle.log_outcomes([outcome])
+        self._dreams.log.add([outcome])
         return outcome
 
     def _has_waiting_dream(self) -> bool:
         """Return whether a plan of a dream waits for the owner, such as one that was made on the web UI."""
-        return any(each.plan.name in (ALL, *DREAM) and each.open for each in self._inbox.plans())
+        return any(each.plan.name in (ALL, *DREAM) for each in self._inbox.plans())
 
-    def _is_idle(self, now: datetime, least: timedelta) -> bool:
-        return (written := self._find_last_writing()) is None or now - written >= least
+    def _find_dream_time(self) -> datetime | None:
+        """Return when the next dream is due by interval or cron; None if none is."""
+        last, schedule, interval = (
+            self._read_last_dream(),
+            self._settings.dream_schedule,
+            self._settings.dream_interval,
+        )
+        if schedule is None and interval is None:
+            return None
+        if schedule is not None:
+            if last is None:
+                self._record_dream()  # the schedule begins to count now
+                last = self._clock()
+            return compute_next_run(schedule, last)
+        return self._clock() if last is None else last + timedelta(minutes=interval or 0)
+
+    def _is_dream_due(self) -> bool:
+        """Return whether a dream is due by interval or cron, has work, and nothing was written for a while."""
+        due_at = self._find_dream_time()
+        if due_at is None or due_at > self._clock():
+            return False
+        if not self._is_idle(timedelta(minutes=self._settings.dream_idle)) or self._has_waiting_dream():
+            return False
+        if not self._dreams.has_news():
+            if self._settings.dream_schedule is not None:
+                self._record_dream()  # there was nothing to do at the scheduled time: wait for the next one
+            return False
+        return True
+
+    def _is_enriching_due(self) -> bool:
+        """Return whether there are drafts to enrich, and nothing was written for half a minute."""
+        return self._dreams.count_drafts() > 0 and self._is_idle(ENRICH_AFTER)
+
+    def _is_idle(self, least: timedelta) -> bool:
+        return (written := self._find_last_writing()) is None or self._clock() - written >= least
 
     def _find_last_writing(self) -> datetime | None:
         """Return when anything but a pass last wrote; None if that is long ago, or by a clock that was wrong."""
-        newest = self._store.journal(limit=_MOST_ENTRIES, newest_first=True)
+        newest = self._store.journal(limit=_MAX_ENTRIES, newest_first=True)
         at = next((row.at for row in newest if row.actor != ACTOR), None)
         return None if at is None or at - self._clock() > CLOCK_WAS_WRONG else at
 
-    def _read_last_cycle(self) -> datetime | None:
-        text = self._store.cursor(LAST_CYCLE)
-        if text is None:
-            return None
+    def _read_last_dream(self) -> datetime | None:
         try:
-            last = parse_time(text, name=LAST_CYCLE)
+            last = parse_time(self._store.cursor(LAST_CYCLE) or "", name=LAST_CYCLE)
         except InvalidInput:
-            _log.warning("when the last cycle was cannot be read; it counts as never")
-            return None
+            return None  # it counts as never
         return None if last - self._clock() > CLOCK_WAS_WRONG else last
 
-    def _record_cycle(self, now: datetime) -> None:
+    def _record_dream(self) -> None:
+        now = self._clock()
         self._writer.commit([], at=now, cursors={LAST_CYCLE: format_time(now)})
+
+
+def _work_while_used(
+    find: Callable[[], Worker | None],
+    wake: threading.Event,
+    every_s: float,
+    before: Sequence[threading.Thread],
+) -> None:
+    """Run the thread of a worker until it is stopped, or until no program uses its memory."""
+    for thread in before:
+        thread.join()
+    while (worker := find()) is not None and worker.run_safely():
+        del worker  # while this thread waits, it must not keep the memory
+        wake.wait(every_s)
+        wake.clear()

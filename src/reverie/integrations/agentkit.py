@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from reverie.consolidation.passes.history import TRIGGER
-from reverie.consolidation.sentences import split_sentences
+from reverie.consolidation.sentences import TRIGGER, split_sentences
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL as KINDS
 from reverie.repositories.key_value_codec import Item

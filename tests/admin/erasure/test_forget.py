@@ -20,7 +20,7 @@ import pytest
 from reverie import ForgettingUnfinished, InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, Eraser
 from reverie.admin.erasure.request import ErasureItem, ErasureReport
-from reverie.consolidation.cycle import LOG
+from reverie.consolidation.dreams import LOG
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry
 from reverie.domain.conversation import FORGOTTEN, SessionState, ToolCall
@@ -947,8 +947,8 @@ def test_no_byte_has_what_a_model_echoed_in_an_error(tmp_path: Path) -> None:
         outcomes = memory.dreams.run().outcomes
         assert "failed" in {outcome.state for outcome in outcomes}
         assert all(len(outcome.why) <= 250 for outcome in outcomes)
-        assert [entry["why"] for entry in memory.dreams.cycle.log() if entry["state"] == "failed"]
-        assert "Lisbon" not in repr(memory.dreams.cycle.log())
+        assert [entry["why"] for entry in memory.dreams.log() if entry["state"] == "failed"]
+        assert "Lisbon" not in repr(memory.dreams.log())
         memory.admin.forget(secret.id, turns=True)
     for file in (tmp_path / "m").rglob("*"):
         assert file.is_dir() or b"small flat" not in file.read_bytes(), file

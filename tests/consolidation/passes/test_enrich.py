@@ -6,18 +6,30 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from reverie.consolidation.passes.drafts import enrich
+from reverie.consolidation.flows import run_pass
+from reverie.consolidation.inputs import PassInput
+from reverie.consolidation.passes.drafts import enrich_drafts
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.flows import run_pass
-from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_tidy import NOW, fresh_id, left, record
 from tests.consolidation.without_model import answer_without_model
 
 NOTE = record(
-    "Ada prefers tea, never coffee; the staging port is 5433", tags=("ada",), confidence=0.6, scope="user:a"
+    "Ada prefers tea, never coffee; the staging port is 5433",
+    tags=("ada",),
+    confidence=0.6,
+    scope="user:a",
+    draft=True,
 )
+
+
+def is_kept(plan: Plan) -> bool:
+    """Return whether a plan leaves the words of the note, whose only change is that it is done."""
+    return all(
+        isinstance(edit.before, Record) and edit.after == replace(edit.before, draft=False)
+        for edit in plan.edits
+    )
 
 
 def enriched(
@@ -31,8 +43,14 @@ def enriched(
             return answer_without_model(ask)
         return ModelReply(text=answer) if isinstance(answer, str) else answer
 
-    view = PassInput(now=NOW, records=(note, *others), new_id=fresh_id)
-    return run_pass(enrich(view, note, categories=["user-preferences/drinks"]), play), asked
+    view = PassInput(
+        now=NOW,
+        records=(note, *others),
+        new_id=fresh_id,
+        drafts=((note, 1),),
+        categories={note.scope: ("user-preferences/drinks",)},
+    )
+    return run_pass(enrich_drafts(view), play), asked
 
 
 def records(*given: dict[str, Any]) -> str:
@@ -72,8 +90,8 @@ def test_a_good_note_is_only_filed_and_keeps_its_id() -> None:
         ("ada", "port"),
     )
     plan, _ = enriched(records({"content": NOTE.content}))
-    assert not plan
-    assert plan.skipped == "the note is well-formed already"
+    assert is_kept(plan)
+    assert plan.steps[0].why == "the note is well-formed already"
 
 
 def test_what_loses_or_invents_something_leaves_the_note_as_it_is() -> None:
@@ -86,7 +104,7 @@ def test_what_loses_or_invents_something_leaves_the_note_as_it_is() -> None:
     ]
     for given, why in cases:
         plan, _ = enriched(records(*given))
-        assert not plan
+        assert is_kept(plan)
         assert any(part in plan.refused[0].why for part in why.split("|")), plan.refused
         assert plan.refused[0].protects == (NOTE.id,)
 
@@ -94,10 +112,10 @@ def test_what_loses_or_invents_something_leaves_the_note_as_it_is() -> None:
 def test_what_another_record_says_already_is_not_said_again() -> None:
     known = record("the staging port is 5433", scope="user:a")
     plan, _ = enriched(records(TEA, PORT), NOTE, known)
-    assert not plan
+    assert is_kept(plan)
     assert known.id in plan.refused[0].why
     elsewhere = replace(known, scope="user:b")
-    assert enriched(records(TEA, PORT), NOTE, elsewhere)[0]
+    assert not is_kept(enriched(records(TEA, PORT), NOTE, elsewhere)[0])
 
 
 def test_an_answer_that_cannot_be_used_leaves_the_note_as_it_is() -> None:
@@ -109,8 +127,8 @@ def test_an_answer_that_cannot_be_used_leaves_the_note_as_it_is() -> None:
     ]  # fmt: skip
     for answer in cases:
         plan, _ = enriched(answer)
-        assert not plan
-        assert "as it is" in plan.skipped + plan.failed
+        assert is_kept(plan)
+        assert "as it is" in plan.failed + "".join(step.why for step in plan.steps)
 
 
 def test_nothing_is_put_beside_what_the_note_says() -> None:

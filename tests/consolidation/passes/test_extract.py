@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from reverie.consolidation.flows import run_pass
+from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.drafts import extract
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.flows import run_pass
-from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.record import Record

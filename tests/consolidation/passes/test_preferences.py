@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
-from reverie.consolidation.passes.preferences import MOST_INFERRED, explain_unshown, infer_preferences
+from reverie.consolidation.flows import run_pass
+from reverie.consolidation.inputs import PassInput
+from reverie.consolidation.passes.preferences import MAX_INFERRED, explain_unshown, infer_preferences
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.flows import run_pass
-from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import SIGNAL, Turn
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelReply, ModelRequest
@@ -156,7 +156,7 @@ def test_no_more_preferences_are_taken_than_turns_were_said() -> None:
     many = [preference(f"Wants {'few ' * n}words of few letters", T1="strong") for n in range(1, 50)]
     assert len(infer([said], *many).steps) == 1
     turns = [turn(n, f"I always want few words of few letters, attempt {n}") for n in range(1, 60)]
-    assert len(infer(turns, *many).steps) == MOST_INFERRED
+    assert len(infer(turns, *many).steps) == MAX_INFERRED
 
 
 def test_a_repeated_text_is_one_signal() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from reverie.consolidation.flows import run_pass
+from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.tidy import promote
-from reverie.consolidation.planning.flows import run_pass
-from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record
 from tests.consolidation.without_model import answer_without_model
 from tests.factories import make_record

@@ -16,11 +16,10 @@ from evaluation.measures.scripted_verifier import answer_check, collect_strings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reverie.consolidation.flows import run_pass
+from reverie.consolidation.inputs import PassInput, Signal
 from reverie.consolidation.passes.tidy import LEFT, NOISE, REFUSED, tidy
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.flows import run_pass
-from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.material import Signal
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
@@ -374,7 +373,7 @@ def test_what_one_request_does_not_hold_waits_for_the_next_cycle() -> None:
     waiting = (cycle(records, answer).cursors[LEFT] or "").split()
     (text,) = [text for text in asked if "headlines" in text]
     assert len(text) < 40_000
-    left_out = {word.rpartition(":")[2] for word in waiting if ":headlines:" in word}
+    left_out = {word.rpartition(":")[2] for word in waiting if word.startswith("headlines:")}
     assert left_out == {each.id for each in records if each.content not in text}
     assert left_out
     asked.clear()

@@ -305,23 +305,6 @@ def test_on_a_terminal_it_greets_and_names_itself(folder: Path) -> None:
     assert "No model is set" in text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("said", "answer", "left"), [("yes", "Remembered.", 0), ("no, wait", "[user]", 1)])
-def test_on_a_terminal_it_asks_about_a_proposal_once_and_a_plain_yes_decides(
-    folder: Path, said: str, answer: str, left: int
-) -> None:
-    propose(folder)
-    code, text = run_on_terminal("chat", "--store", str(folder), reply=f"{said}\n/quit")
-    assert code == 0
-    assert "Shall this be remembered? “Always pay with the company card”" in text
-    assert answer in text
-    code, text = run_on_terminal("chat", "--store", str(folder), reply="yes\n/quit")
-    assert "Shall this be remembered" not in text
-    with Memory.open(folder) as memory:
-        assert len(memory.dreams.proposals()) == left
-        assert "company card" not in " ".join(turn.content for turn in memory.turns("cli:chat"))
-
-
 def test_a_proposal_is_reviewed(folder: Path) -> None:
     propose(folder)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie.consolidation.planning.verification import DENIED
+from reverie.consolidation.flows import DENIED
 from tests.system.nights.echo import echoed
 from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH
 from tests.system.nights.simulation import Plan, Simulation

@@ -20,8 +20,8 @@ from reverie.admin.history.journal import (
     sequence_before,
     validate_number,
 )
-from reverie.consolidation.cycle import ApplyResult
 from reverie.consolidation.pair_judge import ACTOR
+from reverie.consolidation.plan import ApplyResult
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput

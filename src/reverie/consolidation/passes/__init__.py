@@ -1,1 +1,1 @@
-"""Passes over stored values, each ending in a plan. Imports `consolidation.planning`; no input or output."""
+"""Passes over stored values, each ending in a plan. Imports `consolidation.plan_builder`; no input or output."""

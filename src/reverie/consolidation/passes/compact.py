@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
+from reverie.consolidation.answers import UnusableReply, strip_reasoning
+from reverie.consolidation.flows import Flow
+from reverie.consolidation.inputs import PassInput, format_transcript
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.flows import Flow
-from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.material import format_transcript
-from reverie.consolidation.planning.plan_builder import find_new_injection
-from reverie.consolidation.planning.requests import UnusableReply, strip_reasoning
+from reverie.consolidation.plan_builder import find_new_injection
 from reverie.domain import provenance
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import Turn
 from reverie.domain.text import escaping, validation
 from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
@@ -31,7 +30,7 @@ OVERHEAD_TOKENS = 8_000
 LONGEST_MESSAGE = 300
 """Characters of one message in the request."""
 
-MOST_TOKENS = 500
+MAX_TOKENS = 500
 TIMEOUT_S = 15.0
 TEMPERATURE = 0.3
 
@@ -49,17 +48,24 @@ def estimate(turns: Sequence[Turn]) -> int:
 def compact(view: PassInput) -> Flow[Plan]:
     """Summarise the turns that leave the window."""
     window = view.get_window()
-    if window.is_short:
+    if not window.is_moving:
         return view.build_plan(NAME, skipped="the window has nothing to be summarised")
     state, older = window.state, window.older
-    conversation = format_transcript(older, longest=LONGEST_MESSAGE)
     note, summary, usage = "nothing was said in words", "", TokenUsage()
-    if conversation:
-        reply = yield _build_request(view, state, conversation)
+    if conversation := format_transcript(older, longest=LONGEST_MESSAGE):
+        before = f"What was said before these messages:\n{escaping.fence(state.summary)}\n\n"
+        text = view.fill_prompt(PROMPT, summary=before if state.summary else "", conversation=conversation)
+        reply = yield ModelRequest(
+            messages=(ChatMessage(role="user", content=text),),
+            purpose=NAME,
+            max_tokens=MAX_TOKENS,
+            temperature=TEMPERATURE,
+            timeout_s=TIMEOUT_S,
+        )
         usage = reply.usage
         if isinstance(reply, ModelReply):
             spoken = (turn.content for turn in older if turn.role != "tool")
-            summary, note = _parse_summary(reply, [state.summary, *spoken])
+            summary, note = _read_summary(reply, [state.summary, *spoken])
         else:
             note = f"no summary: {reply.why}"
     origins = (provenance.get_summary_origin(state), *(turn.origin for turn in older))
@@ -74,34 +80,19 @@ def trim(view: PassInput) -> Flow[Plan]:
     """Move the beginning of the window without a summary. The turns stay stored."""
     yield from ()
     window = view.get_window()
-    if window.is_short:
+    if not window.is_moving:
         return view.build_plan(TRIM, skipped="the window is short enough")
     return view.build_plan(TRIM, steps=(window.move(),))
 
 
-def _build_request(view: PassInput, state: SessionState, conversation: str) -> ModelRequest:
-    before = f"What was said before these messages:\n{escaping.fence(state.summary)}\n\n"
-    text = view.fill_prompt(PROMPT, summary=before if state.summary else "", conversation=conversation)
-    return ModelRequest(
-        messages=(ChatMessage(role="user", content=text),),
-        purpose=NAME,
-        max_tokens=MOST_TOKENS,
-        temperature=TEMPERATURE,
-        timeout_s=TIMEOUT_S,
-    )
-
-
-def _parse_summary(reply: ModelReply, sources: Sequence[str]) -> tuple[str, str]:
+def _read_summary(reply: ModelReply, sources: Sequence[str]) -> tuple[str, str]:
     """Return the summary of some texts in a reply; without one, an empty text and the reason."""
     try:
-        text = strip_reasoning(reply.text)
+        text = validation.clean_text(strip_reasoning(reply.text)).strip()[:_LONGEST_SUMMARY]
     except UnusableReply as error:
         return "", f"no summary: {error}"
-    text = validation.clean_text(text).strip()[:_LONGEST_SUMMARY]
     if not text or reply.finish == "refused":
         return "", "no summary: the answer is empty or was refused"
     if why := find_new_injection(sources, " ".join(text.split())):
         return "", f"no summary: {why}"
-    if reply.finish == "length":
-        text = f"{text} …"
-    return text, ""
+    return f"{text} …" if reply.finish == "length" else text, ""

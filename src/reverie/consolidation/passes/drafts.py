@@ -8,16 +8,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.planning.flows import Flow, ask_for_json
-from reverie.consolidation.planning.inputs import PassInput, apply_changes, build_cursor_name, combine_plans
-from reverie.consolidation.planning.material import split_sentences
-from reverie.consolidation.planning.plan_builder import find_new_injection
-from reverie.consolidation.planning.requests import (
-    build_schema,
-    to_text,
-    to_texts,
-)
+from reverie.consolidation.answers import Answer, build_schema, to_text, to_texts
+from reverie.consolidation.flows import Flow, ask_for_json
+from reverie.consolidation.inputs import PassInput, apply_changes, build_cursor_name, split_sentences
+from reverie.consolidation.plan import Plan, PlanStep, Rejection, combine_plans
+from reverie.consolidation.plan_builder import find_new_injection
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
@@ -32,104 +27,87 @@ from reverie.repositories.records import NewRecord
 NAME = "enrich"
 PROMPT = "memory-rules.md"
 
-MOST_RECORDS = 12
+MAX_RECORDS = 12
 """Records that one draft may become."""
 
-MOST_DRAFTS = 20
+MAX_DRAFTS = 20
 """Drafts that are enriched in one plan; each takes a request."""
 
 ENRICHED_FROM = "enriched_from"
-_MOST_CATEGORIES = 100
-_MOST_REFUSED = 3  # first drafts that all fail before the model is left alone
+_MAX_CATEGORIES = 100
+_MAX_REFUSED = 3  # first drafts that all fail before the model is left alone
 _SLACK = 40  # characters of each record, for what makes it understandable without the others
 SCHEMA = build_schema({"records": [{"content": str, "category": str, "tags": [str]}]})
 
 
 def enrich_drafts(view: PassInput) -> Flow[Plan]:
-    """Split and file each of the drafts that were saved since the last cycle.
+    """Split and file each of the drafts that were saved since the last dream.
 
-    A draft that the model did not answer for is tried again in the next cycle; after two of these in a row,
+    A draft that the model did not answer for is tried again in the next dream; after two of these in a row,
     so are the rest. A draft that the model refuses stays as it is if the model answers for another one.
     """
     parts: list[Plan] = []
     current = view
-    for draft, _ in view.drafts[:MOST_DRAFTS]:
-        part = yield from enrich(current, draft, categories=view.categories.get(draft.scope, ()))
+    for draft, _ in view.drafts[:MAX_DRAFTS]:
+        part = yield from _enrich(current, draft)
         parts.append(part)
-        if _is_model_away(parts):
-            break
+        refused_alone = [bool(part.failed) and not part.refused for part in parts[-2:]]
+        if refused_alone == [True, True] or (
+            len(parts) >= _MAX_REFUSED and all(each.failed for each in parts)
+        ):
+            break  # a single draft may be too much for the model, but now it answers no request
         current = replace(current, records=apply_changes(current.records, part.edits))
     if not all(part.failed for part in parts):
-        parts = [
-            replace(_build_settled_plan(view, draft, part.failed), refused=part.refused, usage=part.usage)
-            if part.failed and part.refused
-            else part
-            for (draft, _), part in zip(view.drafts, parts, strict=False)
-        ]
-    plan = combine_plans(view, NAME, parts, skipped="there is no rough note")
+        for at, (draft, _) in enumerate(view.drafts[: len(parts)]):
+            if parts[at].failed and parts[at].refused:
+                parts[at] = _settle(
+                    view, draft, parts[at].failed, refused=parts[at].refused, usage=parts[at].usage
+                )
+    plan = combine_plans(parts, NAME, at=view.now, new_id=view.new_id, skipped="there is no rough note")
     if plan.failed:
         return plan
     read_until = view.until if len(parts) == len(view.drafts) else view.drafts[len(parts)][1] - 1
     return replace(plan, cursors={build_cursor_name(NAME): str(read_until)})
 
 
-def _is_model_away(parts: Sequence[Plan]) -> bool:
-    """Whether the plans so far indicate that the model answers no request.
-
-    A single draft may be too much for the model, such as a very long one; then the next ones are tried.
-    """
-    if len(parts) >= _MOST_REFUSED and all(part.failed for part in parts):
-        return True
-    return [bool(part.failed) and not part.refused for part in parts[-2:]] == [True, True]
-
-
-def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> Flow[Plan]:
-    """Split and file one draft.
-
-    Args:
-        view: The moment, the prompts and the live records.
-        note: The draft.
-        categories: Categories in use, the most frequent first.
-    """
+def _enrich(view: PassInput, note: Record) -> Flow[Plan]:
+    """Split and file one draft."""
     if note.archived or note.pinned:
         return view.build_plan(NAME, skipped="the note is archived or pinned")
-    known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
-    request = view.build_question(
-        PROMPT,
-        {"categories": known, "note": fence(note.content)},
-        purpose=NAME,
-        schema=SCHEMA,
-        answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
-        timeout_s=60.0,
+    categories = view.categories.get(note.scope, ())[:_MAX_CATEGORIES]
+    answer: Answer = yield from ask_for_json(
+        view.build_question(
+            PROMPT,
+            {"categories": ", ".join(categories) or "(none)", "note": fence(note.content)},
+            purpose=NAME,
+            schema=SCHEMA,
+            answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
+            timeout_s=60.0,
+        )
     )
-    answer = yield from ask_for_json(request)
-    why = f"the note stays as it is: {answer.why}"
-    if answer.has_no_model:
-        return view.build_plan(NAME, skipped=why, usage=answer.usage)
+    why, usage = f"the note stays as it is: {answer.why}", answer.usage
     if answer.why and not answer.is_unusable:
-        refused = (_build_rejection(note, answer.why),) if answer.is_refused else ()
-        return view.build_plan(NAME, failed=why, refused=refused, usage=answer.usage)
-    if answer.why:
-        return replace(_build_settled_plan(view, note, why), usage=answer.usage)
+        refused = (_reject(note, answer.why),) if answer.is_refused else ()
+        return view.build_plan(NAME, failed=why, refused=refused, usage=usage)
     try:
-        records = _build_records(view, note, answer.fields.get("records"))
+        records = [] if answer.why else _build_records(view, note, answer.fields.get("records"))
     except InvalidInput as error:
-        why = f"the note stays as it is: {error}"
-        return replace(_build_settled_plan(view, note, why), usage=answer.usage)
+        return _settle(view, note, f"the note stays as it is: {error}", usage=usage)
+    if answer.why:
+        return _settle(view, note, why, usage=usage)
     if why := _explain_refusal(view, note, records):
-        settled = _build_settled_plan(view, note, "the note stays as it is")
-        return replace(settled, refused=(_build_rejection(note, why),), usage=answer.usage)
-    return replace(_plan(view, note, records), usage=answer.usage)
+        return _settle(view, note, "the note stays as it is", refused=(_reject(note, why),), usage=usage)
+    return replace(_plan(view, note, records), usage=usage)
 
 
-def _build_rejection(note: Record, why: str) -> Rejection:
+def _reject(note: Record, why: str) -> Rejection:
     return Rejection(what=f"enrich {note.id}", why=why, protects=(note.id,))
 
 
 def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record]:
     """Return the records of an answer. Trust, scope, times and confidence are those of the draft."""
-    if not isinstance(proposals, list) or not 0 < len(proposals) <= MOST_RECORDS:
-        raise InvalidInput(f"the answer has no list of 1 to {MOST_RECORDS} records")
+    if not isinstance(proposals, list) or not 0 < len(proposals) <= MAX_RECORDS:
+        raise InvalidInput(f"the answer has no list of 1 to {MAX_RECORDS} records")
     records = []
     for proposal in proposals:
         given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
@@ -164,19 +142,17 @@ def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -
             return why.replace("no cited turn says", "the note does not say")
     if together.negations - known.negations or _list_values(known, together) != _list_values(known, known):
         return "the names and values of the note would be in another order"
-    fingerprints = [record.fingerprint for record in records]
-    if len(set(fingerprints)) < len(fingerprints):
-        return "it says something twice"
     live = {record.fingerprint: record.id for record in view.records if record.scope == note.scope}
-    for fingerprint in fingerprints:
-        if live.get(fingerprint, note.id) != note.id:
-            return f"the live record {live[fingerprint]} says a part of it already"
-    return ""
+    for record in records:
+        if live.setdefault(record.fingerprint, note.id) != note.id:
+            return f"the live record {live[record.fingerprint]} says a part of it already"
+    is_repeated = len({record.fingerprint for record in records}) < len(records)
+    return "it says something twice" if is_repeated else ""
 
 
-def _list_values(note: Specifics, text: Specifics) -> list[str]:
+def _list_values(known: Specifics, text: Specifics) -> list[str]:
     """Return the numbers and single-word names of a note in the order in which they first occur in a text."""
-    values = note.numbers | note.names
+    values = known.numbers | known.names
     return [word for word in dict.fromkeys(text.wording.split()) if word in values]
 
 
@@ -191,22 +167,18 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
     if twin is not None:
         after = replace(twin, id=note.id, content=note.content, draft=False, metadata=note.metadata)
         if replace(after, draft=note.draft) == note and not steps:
-            return _build_settled_plan(view, note, "the note is well-formed already")
+            return _settle(view, note, "the note is well-formed already")
     else:
         after = view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
-    steps.append(
-        PlanStep(edit=Change(before=note, after=after), why="the note it was made of", sources=(note.id,))
-    )
+    edit = Change(before=note, after=after)
+    steps.append(PlanStep(edit=edit, why="the note it was made of", sources=(note.id,)))
     return view.build_plan(NAME, steps=tuple(steps))
 
 
-def _build_settled_plan(view: PassInput, note: Record, why: str) -> Plan:
+def _settle(view: PassInput, note: Record, why: str, **fields: Any) -> Plan:
     """Return the plan that keeps the draft in its words, and marks it as done."""
-    if not note.draft:
-        return view.build_plan(NAME, skipped=why)
-    after = replace(note, draft=False)
-    step = PlanStep(edit=Change(before=note, after=after), why=why, sources=(note.id,))
-    return view.build_plan(NAME, steps=(step,))
+    edit = Change(before=note, after=replace(note, draft=False))
+    return view.build_plan(NAME, steps=(PlanStep(edit=edit, why=why, sources=(note.id,)),), **fields)
 
 
 # -- extract --------------------------------------------------------------------------------------
@@ -218,21 +190,23 @@ EXTRACT_PROMPT = "extract.md"
 SHORTEST_OUTPUT = 50
 LONGEST_OUTPUT = 4_000
 _LONGEST_STATEMENT = 500
-_MOST = 20
+_MAX_STATEMENTS = 20
 
 _BULLET = defer_regex(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
-_LESSON = defer_regex(
-    r"\b(?:learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not)\b",
-    re.I,
-)
-_INSIGHT = defer_regex(
-    r"\b(?:decided|conclusion|conclude|therefore|key insight|will use|agreed|better than|simpler than|"
-    r"because of this|turns out|means that)\b",
-    re.I,
-)
-_FINDING = defer_regex(
-    r"\b(?:important|remember|note that|found that|discovered|is limited to|requires|supports)\b", re.I
-)
+_RULES = {
+    "lessons": defer_regex(
+        r"\b(?:learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not)\b",
+        re.I,
+    ),
+    "insights": defer_regex(
+        r"\b(?:decided|conclusion|conclude|therefore|key insight|will use|agreed|better than|simpler than|"
+        r"because of this|turns out|means that)\b",
+        re.I,
+    ),
+    "findings": defer_regex(
+        r"\b(?:important|remember|note that|found that|discovered|is limited to|requires|supports)\b", re.I
+    ),
+}
 KINDS_OF_LISTS: Mapping[str, Kind] = MappingProxyType(
     {"findings": "finding", "insights": "insight", "lessons": "lesson"}
 )
@@ -240,31 +214,32 @@ EXTRACT_SCHEMA = build_schema({name: [str] for name in KINDS_OF_LISTS})
 
 
 def extract(view: PassInput) -> Flow[Plan]:
-    """Extract what the output of a step teaches."""
+    """Extract what the output of a step teaches (agentkit)."""
     text = validation.clean_text(view.output).strip()
     if len(text) < SHORTEST_OUTPUT:
-        return view.build_plan(
-            EXTRACT_NAME, skipped=f"the output has fewer than {SHORTEST_OUTPUT} characters"
-        )
+        skipped = f"the output has fewer than {SHORTEST_OUTPUT} characters"
+        return view.build_plan(EXTRACT_NAME, skipped=skipped)
     text = text[:LONGEST_OUTPUT]
-    places = {"step": escape_line(view.step) or "(unnamed)", "output": fence(text)}
     request = view.build_question(
         EXTRACT_PROMPT,
-        places,
+        {"step": escape_line(view.step) or "(unnamed)", "output": fence(text)},
         purpose=EXTRACT_NAME,
         schema=EXTRACT_SCHEMA,
         answer_tokens=1_000,
         timeout_s=60.0,
     )
     answer = yield from ask_for_json(request)
+    lists = {name: to_texts(answer.fields.get(name)) for name in KINDS_OF_LISTS}
     if answer.why:
-        found = _extract_by_rule(text)
-    else:
-        found = {name: _select_grounded(to_texts(answer.fields.get(name)), text) for name in KINDS_OF_LISTS}
+        for sentence in (_BULLET.sub("", part) for part in split_sentences(text)):
+            name = next((name for name, rule in _RULES.items() if rule.search(sentence)), "")
+            if name and len(sentence) >= 15 and not sentence.endswith("?"):
+                lists[name].append(sentence)
     records = [
         NewRecord(content=each, kind=kind, source=view.step, origin=view.origin, scope=view.scope)
         for name, kind in KINDS_OF_LISTS.items()
-        for each in found[name]
+        for each in dict.fromkeys(lists[name][:_MAX_STATEMENTS])
+        if _is_grounded(each, text)
     ]
     why = f"the output of {view.step or 'a step'}"
     steps = tuple(PlanStep(edit=change, why=why) for change in view.plan_records(records))
@@ -277,26 +252,8 @@ def extract(view: PassInput) -> Flow[Plan]:
     )
 
 
-def _select_grounded(texts: list[str], output: str) -> tuple[str, ...]:
-    """Return the statements whose numbers, addresses and orders to the assistant stand in the output."""
-    known = extract_specifics(output)
-    grounded = []
-    for text in texts[:_MOST]:
-        said = extract_specifics(text)
-        is_known = said.numbers <= known.numbers and said.addresses <= known.addresses
-        if is_known and len(text) <= _LONGEST_STATEMENT and not find_new_injection([output], text):
-            grounded.append(text)
-    return tuple(grounded)
-
-
-def _extract_by_rule(text: str) -> dict[str, tuple[str, ...]]:
-    lists: dict[str, dict[str, None]] = {name: {} for name in KINDS_OF_LISTS}
-    for part in split_sentences(text):
-        sentence = _BULLET.sub("", part)
-        if not 15 <= len(sentence) <= _LONGEST_STATEMENT or sentence.endswith("?"):
-            continue
-        for name, rule in (("lessons", _LESSON), ("insights", _INSIGHT), ("findings", _FINDING)):
-            if rule.search(sentence):
-                lists[name][sentence] = None
-                break
-    return {name: tuple(found)[:_MOST] for name, found in lists.items()}
+def _is_grounded(statement: str, output: str) -> bool:
+    """Return whether the numbers, addresses and orders to the assistant of a statement stand in the output."""
+    known, said = extract_specifics(output), extract_specifics(statement)
+    is_known = said.numbers <= known.numbers and said.addresses <= known.addresses
+    return is_known and len(statement) <= _LONGEST_STATEMENT and not find_new_injection([output], statement)

@@ -5,36 +5,45 @@ from these turns (R1 …). The model proposes records to add, changes and ends o
 drop, each with the turns that say so. Code checks specifics. A record in the owner's own words is saved at once.
 Any other waits in the archive until a dream has verified it; meanwhile the owner's sentence stands in its place.
 Changes, ends and drops wait in the same way. If a model is not believed in a later dream, the sentences come back.
+Without a model the paragraph is made by rule, and the turns stay unread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, time
+from datetime import datetime, time, tzinfo
 from typing import Any
 
-from reverie.consolidation.entities import is_likely_secret
-from reverie.consolidation.passes.history import build_headline, select_said, stamp_paragraph
-from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.planning.flows import Flow, ask_in_parts
-from reverie.consolidation.planning.inputs import PassInput, PendingClaim, WindowInput, encode_claims
-from reverie.consolidation.planning.material import cite_turns, format_labelled, label_turns
-from reverie.consolidation.planning.requests import (
+from reverie.consolidation.answers import (
     Answer,
     build_schema,
     describe_unknown_keys,
     iter_objects,
-    to_ids,
+    to_label,
     to_text,
 )
-from reverie.consolidation.sentences import compute_key, split_sentences
+from reverie.consolidation.flows import Flow, ask_in_parts
+from reverie.consolidation.inputs import (
+    PassInput,
+    PendingClaim,
+    WindowInput,
+    cite_turns,
+    encode_claims,
+    format_transcript,
+    label_turns,
+    split_by_size,
+)
+from reverie.consolidation.inputs import split_sentences as split_lines
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.sentences import TRIGGER, is_likely_secret, split_sentences
 from reverie.context.window import build_history_cursor, build_remembered_cursor
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, concerns_health, rate_importance
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Paragraph, build_session_source
 from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
 from reverie.domain.similarity.grounding import (
@@ -49,9 +58,10 @@ from reverie.domain.similarity.grounding import (
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import find_dates, get_local_day
 from reverie.domain.text.escaping import escape_line
+from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import parse_time
 from reverie.domain.text.tokenizer import find_language
-from reverie.domain.text.validation import estimate_tokens
+from reverie.domain.text.validation import clean_text, estimate_tokens
 from reverie.llm.protocol import ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
 
@@ -63,7 +73,7 @@ HELD = "waits until a dream has found it in its turns"
 
 LONGEST_MESSAGE = 1_500
 LONGEST_RECORD = 400
-MOST_KNOWN = 30
+MAX_KNOWN = 30
 """Records that a request shows as known: those that share most words with the conversation."""
 
 MAX_PART_TOKENS = 6_000
@@ -76,8 +86,7 @@ _SAID_SHARE = 0.8
 """Share of its words that a known record must have to say the same."""
 
 _CONFIDENCE = 0.8
-_MOST_CATEGORIES = 30
-_NOTHING = "nothing in it is worth keeping"
+_MAX_CATEGORIES = 30
 
 _RECORD = {"content": str, "kind": str, "category": str, "turns": [str], "until": str | None}
 _ANSWER: Mapping[str, Any] = {
@@ -96,44 +105,35 @@ def read(view: PassInput) -> Flow[Plan]:
     """Read the new turns of a conversation, and move its window if that is due."""
     window = view.get_window()
     reading = _Reading(view, window)
-    moves = (window.move(),) if window.is_moving else ()
-    if not reading.has_owner:
-        steps = (*reading.build_history([]), *moves)
-        return view.build_plan(
-            NAME,
-            steps=steps,
-            skipped="" if steps else _NOTHING,
-            cursors=reading.build_cursors(steps, read=True),
-        )
     answers: list[Answer] = []
     usage = TokenUsage()
+    has_model = True
     for part in reading.split():
         found = yield from ask_in_parts(part, reading.build_request, forms=FORMS)
         for _, answer in found:
             usage += answer.usage
-            if answer.has_no_model:
-                steps = (*reading.build_history([]), *moves) if window.is_moving else ()
-                return view.build_plan(
-                    NAME,
-                    steps=steps,
-                    notes=("no model: the paragraph was made by rule",) if steps else (),
-                    skipped="" if steps else "no model: only rules learn from conversations",
-                    cursors=reading.build_cursors(steps, read=False),
-                )
-            if answer.why:
+            if answer.why and not answer.has_no_model:
                 return view.build_plan(NAME, failed=answer.why, usage=usage)
+            has_model = not answer.has_no_model
             answers.append(answer)
+        if not has_model:
+            break
+    entries = [to_text(each.fields.get("history") or each.fields.get("history_entry")) for each in answers]
     for answer in answers:
         reading.take(answer.fields)
-    history = reading.build_history([reading.get_entry(answer.fields) for answer in answers])
-    steps = (*reading.build_steps(), *history, *moves)
+    steps = [*reading.build_steps(), *reading.build_history(entries)]
+    steps += [window.move()] if window.is_moving else []
+    notes = (*reading.notes, *describe_unknown_keys(answers))
+    skipped = (
+        "nothing in it is worth keeping" if has_model else "no model: only rules learn from conversations"
+    )
     return view.build_plan(
         NAME,
-        steps=steps,
+        steps=tuple(steps),
         refused=tuple(reading.refused),
-        notes=(*reading.notes, *describe_unknown_keys(answers)),
-        skipped="" if steps else _NOTHING,
-        cursors=reading.build_cursors(steps, read=True),
+        notes=notes if has_model or not steps else ("no model: the paragraph was made by rule",),
+        skipped="" if steps else skipped,
+        cursors=reading.build_cursors(is_read=has_model),
         usage=usage,
     )
 
@@ -163,19 +163,19 @@ class _Reading:
         self._window = window
         self._labels = label_turns(window.older)
         spoken = list(self._labels.values())
-        self.has_owner = bool(collect_evidence(spoken, only_owner=True))
         ids = {turn.id for turn in window.older}
         trusted = [record for record in view.records if record.origin not in UNTRUSTED]
         learned = [record for record in trusted if not ids.isdisjoint(record.references)]
         known = _select_known([record for record in trusted if record not in learned], spoken)
         self._learned = {f"R{at}": record for at, record in enumerate(learned, 1)}
         self._known = {f"K{at}": record for at, record in enumerate(known, 1)}
-        self._kinds = {compute_key(record.content): record.kind for record in reversed(view.records)}
-        names = sorted(_collect_names(trusted))
+        self._kinds = {record.fingerprint: record.kind for record in reversed(view.records)}
+        # A fact may name whom a conversation does not.
+        names = extract_specifics("\n".join(record.content for record in trusted)).names
         self._context = [
             *collect_evidence(spoken),
             *(Evidence(text=record.content, at=record.created_at) for record in known),
-            Evidence(text=" ".join(names), at=view.now),
+            Evidence(text=" ".join(sorted(name.title() for name in names)), at=view.now),
         ]
         self._proposals: list[_Proposal] = []
         self._claims: list[PendingClaim] = []
@@ -185,29 +185,29 @@ class _Reading:
     # -- the request -------------------------------------------------------------------------------------
 
     def split(self) -> Iterator[list[str]]:
-        """Yield the labels of the turns of each request."""
-        part: list[str] = []
-        size = 0
-        for name, turn in self._labels.items():
-            cost = estimate_tokens(turn.content[:LONGEST_MESSAGE])
-            if part and size + cost > MAX_PART_TOKENS:
-                yield part
-                part, size = [], 0
-            part.append(name)
-            size += cost
-        yield part
+        """Yield the labels of the turns of each request; none for a conversation in which the owner says nothing."""
+        labels = self._labels
+        if collect_evidence(labels.values(), only_owner=True):
+            yield from split_by_size(
+                labels,
+                lambda name: estimate_tokens(labels[name].content[:LONGEST_MESSAGE]),
+                most=MAX_PART_TOKENS,
+            )
 
     def build_request(self, names: Sequence[str]) -> ModelRequest:
         """Return the request about some turns."""
         view, scope = self._view, self._window.state.scope
+        turns = {self._labels[name].id: name for name in names}
         return view.build_question(
             PROMPT,
             {
-                "categories": ", ".join(view.categories.get(scope, ())[:_MOST_CATEGORIES]) or "(none)",
+                "categories": ", ".join(view.categories.get(scope, ())[:_MAX_CATEGORIES]) or "(none)",
                 "known": _format_records(self._known),
                 "learned": _format_records(self._learned),
                 "day": f"{self._labels[names[-1]].at.astimezone(view.zone):%Y-%m-%d}",
-                "conversation": format_labelled(self._labels, names, longest=LONGEST_MESSAGE),
+                "conversation": format_transcript(
+                    (self._labels[name] for name in names), longest=LONGEST_MESSAGE, labels=turns
+                ),
             },
             purpose=NAME,
             scope=scope,
@@ -216,11 +216,6 @@ class _Reading:
         )
 
     # -- the answer --------------------------------------------------------------------------------------
-
-    @staticmethod
-    def get_entry(fields: Mapping[str, Any]) -> str:
-        """Return the paragraph of an answer."""
-        return to_text(fields.get("history")) or to_text(fields.get("history_entry"))
 
     def take(self, fields: Mapping[str, Any]) -> None:
         """Take the proposals of an answer that the checks accept."""
@@ -238,47 +233,39 @@ class _Reading:
                 self._add(given, replaces=record)
         for given in iter_objects(fields.get("end"), key="record"):
             self._end(given)
+        own = {turn.id for turn in self._window.older}
         for given in iter_objects(fields.get("drop"), key="record"):
-            name = "".join(to_ids(given.get("record") or given.get("id"))[:1]).upper()
+            name = to_label(given)
             record = self._learned.get(name)
             if record is None:
                 self._refuse("drop a sentence", f"{name or 'it'} is not the label of a kept sentence")
             else:
-                self._claims.append(
-                    PendingClaim(do="drop", target=record.id, turns=self._keep_own(record.references))
-                )
+                turns = tuple(each for each in record.references if each in own)
+                self._claims.append(PendingClaim(do="drop", target=record.id, turns=turns))
 
     def _refuse(self, what: str, why: str) -> None:
         self.refused.append(Rejection(what=what, why=why))
 
-    def _keep_own(self, ids: Iterable[str]) -> tuple[str, ...]:
-        own = {turn.id for turn in self._window.older}
-        return tuple(name for name in ids if name in own)
-
     def _find_known(self, given: Mapping[str, Any]) -> Record | None:
-        name = "".join(to_ids(given.get("record") or given.get("id"))[:1]).upper()
-        return self._known.get(name) or self._learned.get(name)
+        return self._known.get(to_label(given)) or self._learned.get(to_label(given))
 
     def _end(self, given: Mapping[str, Any]) -> None:
         record = self._find_known(given)
         cited = cite_turns(given, self._labels)
-        owned = collect_evidence(cited, only_owner=True)
         if record is None:
             self._refuse("end a record", "it names no known record")
-        elif not owned:
-            self._refuse(f"end {record.id}", "no turn of the user's is cited, in their own words")
-        elif record.pinned:
-            self._refuse(f"end {record.id}", "it is pinned")
+        elif why := _explain_uncited(cited, record):
+            self._refuse(f"end {record.id}", why)
         else:
             turns = tuple(turn.id for turn in cited)
             self._claims.append(PendingClaim(do="end", target=record.id, turns=turns))
 
     def _read_page(self, page: str) -> Iterator[Mapping[str, Any]]:
         """Yield the new lines of notes that a model has brought up to date (Autobot), with the turns that say them."""
-        known = {compute_key(record.content) for record in self._known.values()}
+        known = {record.fingerprint for record in self._known.values()}
         for line in page.splitlines():
             text = line.lstrip("-*+ ").strip()
-            if text and not text.startswith("#") and compute_key(text) not in known:
+            if text and not text.startswith("#") and compute_fingerprint(text) not in known:
                 words = extract_content(text)
                 shares = {
                     name: sum(is_among(word, extract_content(turn.content)) for word in words)
@@ -286,10 +273,8 @@ class _Reading:
                     if turn.role == "user"
                 }
                 best = max(shares.values(), default=0)
-                yield {
-                    "content": text,
-                    "turns": [name for name, share in shares.items() if share == best > 0],
-                }
+                turns = [name for name, share in shares.items() if share == best > 0]
+                yield {"content": text, "turns": turns}
 
     def _add(self, given: Mapping[str, Any], *, replaces: Record | None = None) -> None:
         """Take a proposed record, or refuse it."""
@@ -304,12 +289,13 @@ class _Reading:
             self.notes.append(f"known as {known.id}")
         else:
             last = cited[-1]
-            kind = self._kinds.get(compute_key(content)) or _read_kind(to_text(given.get("kind")), content)
+            kind = self._kinds.get(compute_fingerprint(content))
+            kind = kind or _read_kind(to_text(given.get("kind")).lower(), content)
             note = NewRecord(
                 content=content,
                 kind=kind,
                 importance=rate_importance(content, kind),
-                category=_read_category(to_text(given.get("category"))),
+                category=_read_category(to_text(given.get("category")).lower()),
                 confidence=_CONFIDENCE,
                 source=f"session:{last.session}"[:200],
                 references=tuple(dict.fromkeys(turn.id for turn in cited)),
@@ -321,13 +307,10 @@ class _Reading:
             self._proposals.append(_Proposal(note=note, turns=tuple(cited), until=until, replaces=replaces))
 
     def _explain_refusal(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> str:
-        if not content or len(content) > LONGEST_RECORD:
+        if not 1 <= len(content) <= LONGEST_RECORD:
             return f"a record has 1 to {LONGEST_RECORD} characters"
-        owned = collect_evidence(cited, only_owner=True)
-        if not owned:
-            return "no turn of the user's is cited, in their own words"
-        if replaces is not None and replaces.pinned:
-            return "it is pinned"
+        if why := _explain_uncited(cited, replaces):
+            return why
         if is_likely_secret(content):
             return "it looks like a secret"
         evidence = collect_evidence(cited)
@@ -344,13 +327,9 @@ class _Reading:
     def _find_saying(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> Record | None:
         """Return a live record that says all of a proposal, in the owner's words or as known."""
         ids = {turn.id for turn in cited}
-        for record in (*self._learned.values(), *self._known.values()):
-            is_own = not ids.isdisjoint(record.references)
-            if record is replaces or not (is_own or record.id in {each.id for each in self._known.values()}):
-                continue
-            if says(record, content, zone=self._view.zone):
-                return record
-        return None
+        own = [record for record in self._learned.values() if not ids.isdisjoint(record.references)]
+        candidates = (record for record in (*own, *self._known.values()) if record is not replaces)
+        return next((each for each in candidates if says(each, content, zone=self._view.zone)), None)
 
     def _read_until(self, text: str, cited: Sequence[Turn]) -> datetime | None:
         """Return the end of a day until which something matters, if a cited turn names that day."""
@@ -359,10 +338,9 @@ class _Reading:
         except InvalidInput:
             return None
         zone = self._view.zone
-        for turn in cited:
-            for mention in find_dates(turn.content, get_local_day(turn.at, zone)):
-                if day is not None and mention.start <= day <= mention.end:
-                    return datetime.combine(day, time.max, tzinfo=zone)
+        mentions = (each for turn in cited for each in find_dates(turn.content, get_local_day(turn.at, zone)))
+        if day is not None and any(each.start <= day <= each.end for each in mentions):
+            return datetime.combine(day, time.max, tzinfo=zone)
         return None
 
     # -- the plan ----------------------------------------------------------------------------------------
@@ -379,8 +357,8 @@ class _Reading:
                 if isinstance(record, Record) and (record.scope, record.fingerprint) not in taken:
                     taken.add((record.scope, record.fingerprint))
                     record = replace(record, until=proposal.until or record.until)
-                    step = PlanStep(edit=replace(change, after=record), why="said in a conversation")
-                    steps[change.id] = step
+                    edit = replace(change, after=record)
+                    steps[change.id] = PlanStep(edit=edit, why="said in a conversation")
                     return record.id
             return ""
 
@@ -388,36 +366,22 @@ class _Reading:
             if _is_quoted(proposal):
                 name = save(proposal, proposal.note)
                 if proposal.replaces is not None:
-                    self._claims.append(self._to_claim(proposal, name, ""))
+                    self._claims.append(_to_claim(proposal, name, ""))
                 continue
             quotation = find_quotation(proposal.note.content, proposal.turns)
             quote = "" if quotation is None else save(proposal, self._quote(proposal, *quotation))
             for change in self._view.plan_records([proposal.note]):
                 if isinstance(change.after, Record) and change.before is None and change.id not in steps:
-                    record = replace(
-                        change.after,
-                        archived_at=self._view.now,
-                        archive_reason=HELD,
-                        until=proposal.until or change.after.until,
-                    )
-                    steps[change.id] = PlanStep(edit=replace(change, after=record), why=HELD)
-                    self._claims.append(self._to_claim(proposal, change.id, quote))
+                    until = proposal.until or change.after.until
+                    held = replace(change.after, archived_at=self._view.now, archive_reason=HELD, until=until)
+                    steps[change.id] = PlanStep(edit=replace(change, after=held), why=HELD)
+                    self._claims.append(_to_claim(proposal, change.id, quote))
         return list(steps.values())
-
-    def _to_claim(self, proposal: _Proposal, name: str, quote: str) -> PendingClaim:
-        return PendingClaim(
-            do="add" if proposal.replaces is None else "change",
-            record=name,
-            target="" if proposal.replaces is None else proposal.replaces.id,
-            quote=quote,
-            turns=tuple(turn.id for turn in proposal.turns),
-        )
 
     def _quote(self, proposal: _Proposal, sentence: str, turn: Turn) -> NewRecord:
         """Return the record of the owner's own sentence that stands in for a proposal."""
         intake = classify(sentence, origin=turn.origin, at=turn.at, zone=self._view.zone, door="conversation")
-        own = "fact" if proposal.note.kind in STANDING else proposal.note.kind
-        kind = intake.kind or own
+        kind = intake.kind or ("fact" if proposal.note.kind in STANDING else proposal.note.kind)
         return replace(
             proposal.note,
             content=sentence,
@@ -432,7 +396,7 @@ class _Reading:
         """Return the step that adds the paragraph about turns that are not told yet; none for a scope's."""
         window = self._window
         older = [turn for turn in window.older if turn.position >= window.told]
-        if window.state.scope or not older or not any(turn.role == "user" for turn in older):
+        if window.state.scope or not any(turn.role == "user" for turn in older):
             return []
         entry = "" if self._view.is_trusted is False else " ".join(filter(None, entries))
         text = select_said(entry, older, zone=self._view.zone) or build_headline(older)
@@ -449,24 +413,39 @@ class _Reading:
         why = f"history of turns: {len(older)}"
         return [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
 
-    def build_cursors(self, steps: Sequence[PlanStep], *, read: bool) -> dict[str, str | None]:
+    def build_cursors(self, *, is_read: bool) -> dict[str, str | None]:
         """Return how far the conversation is read and told, and the claims that wait."""
-        window = self._window
+        window, session = self._window, self._window.state.id
         end = window.older[-1].position + 1 if window.older else window.read_from
         cursors: dict[str, str | None] = {}
-        if any(isinstance(step.edit.after, Paragraph) for step in steps):
-            cursors[build_history_cursor(window.state.id)] = str(max(end, window.told))
-        if read:
-            cursors[build_remembered_cursor(window.state.id)] = str(end)
-        if self._claims:
-            cursors |= encode_claims([*self._view.claims, *self._claims])
-        return cursors
+        if not window.state.scope:
+            cursors[build_history_cursor(session)] = str(max(end, window.told))
+        if is_read:
+            cursors[build_remembered_cursor(session)] = str(end)
+        return cursors | (encode_claims([*self._view.claims, *self._claims]) if self._claims else {})
 
 
 # -- sentences and records ---------------------------------------------------------------------------------
 
 
-def says(record: Record, content: str, *, zone: Any) -> bool:
+def _explain_uncited(cited: Sequence[Turn], record: Record | None) -> str:
+    """Return why turns may not add a record, or change or end a known one; empty if they may."""
+    if not collect_evidence(cited, only_owner=True):
+        return "no turn of the user's is cited, in their own words"
+    return "it is pinned" if record is not None and record.pinned else ""
+
+
+def _to_claim(proposal: _Proposal, name: str, quote: str) -> PendingClaim:
+    return PendingClaim(
+        do="add" if proposal.replaces is None else "change",
+        record=name,
+        target="" if proposal.replaces is None else proposal.replaces.id,
+        quote=quote,
+        turns=tuple(turn.id for turn in proposal.turns),
+    )
+
+
+def says(record: Record, content: str, *, zone: tzinfo) -> bool:
     """Return whether a record says all of a statement: its specifics, its negations and most of its words."""
     evidence = [Evidence(text=record.content, at=record.created_at)]
     return (
@@ -497,23 +476,17 @@ def find_quotation(content: str, turns: Sequence[Turn]) -> tuple[str, Turn] | No
 
 def _is_quoted(proposal: _Proposal) -> bool:
     """Return whether a proposal is a sentence of the owner's, word for word."""
-    key = compute_key(proposal.note.content)
     own = collect_evidence(proposal.turns, only_owner=True)
-    return any(compute_key(sentence) == key for each in own for sentence in split_sentences(each.text))
+    said = {compute_fingerprint(sentence) for each in own for sentence in split_sentences(each.text)}
+    return compute_fingerprint(proposal.note.content) in said
 
 
-def _select_known(records: Sequence[Record], turns: Sequence[Turn]) -> list[Record]:
+def _select_known(records: Iterable[Record], turns: Iterable[Turn]) -> list[Record]:
     """Return the records that share most words with a conversation."""
     said = extract_content("\n".join(turn.content for turn in turns))
     shares = [(len(said & extract_content(record.content)), record.updated_at, record) for record in records]
     ranked = sorted((each for each in shares if each[0]), key=lambda each: each[:2], reverse=True)
-    return [record for _, _, record in ranked[:MOST_KNOWN]]
-
-
-def _collect_names(records: Sequence[Record]) -> set[str]:
-    """Return the names in trusted records: a fact may name whom a conversation does not."""
-    text = "\n".join(record.content for record in records)
-    return {word.capitalize() for name in extract_specifics(text).names for word in name.split()}
+    return [record for _, _, record in ranked[:MAX_KNOWN]]
 
 
 def _format_records(labelled: Mapping[str, Record]) -> str:
@@ -526,14 +499,73 @@ def _format_records(labelled: Mapping[str, Record]) -> str:
 
 def _read_kind(text: str, content: str) -> Kind:
     """Return the kind of a record. What all advice has to observe is a constraint, which stands in every prompt."""
-    kind = next(
-        (kind for kind in KINDS if kind == text.lower()), "preference" if text == "instruction" else "fact"
-    )
+    named = "preference" if text == "instruction" else text
+    kind: Kind = next((kind for kind in KINDS if kind == named), "fact")
     return "constraint" if kind == "fact" and concerns_health(content) else kind
 
 
 def _read_category(text: str) -> str | None:
     try:
-        return validate_category(text.lower()) if text else None
+        return validate_category(text) if text else None
     except InvalidInput:
         return None
+
+
+# -- paragraphs of HISTORY.md ------------------------------------------------------------------------------
+
+_LONGEST_PARAGRAPH = 4_000
+_LONGEST_QUOTED = 160
+_MAX_DECISIONS = 3
+_STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
+
+
+def build_headline(turns: Sequence[Turn]) -> str:
+    """Return what turns are about, by rule: the first request, the last answer, and stated decisions.
+
+    Only trusted turns are quoted.
+
+    Args:
+        turns: The turns, the earliest first.
+    """
+    said = [
+        turn
+        for turn in turns
+        if turn.role in {"user", "assistant"} and turn.content.strip() and turn.origin not in UNTRUSTED
+    ]
+    first = next((turn for turn in said if turn.role == "user"), None)
+    if first is None:
+        return f"{len(turns)} messages."
+    answers = [turn for turn in said if turn.role == "assistant" and turn.position > first.position]
+    quoted = [_cut(" ".join(turn.content.split())) for turn in (first, *answers[-1:])]
+    stated = (line for turn in said for line in split_lines(turn.content) if TRIGGER.search(line))
+    decided = [each for each in map(_cut, dict.fromkeys(stated)) if not any(each in text for text in quoted)]
+    parts = [" → ".join(quoted), *decided[:_MAX_DECISIONS]]
+    return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)
+
+
+def stamp_paragraph(text: str, at: datetime) -> str:
+    """Return a paragraph of history as one line that begins with its time, and with no other time.
+
+    >>> stamp_paragraph("2025-01-15 10:30: User asked.", datetime(2025, 1, 15, 10, 31))
+    '[2025-01-15 10:31] User asked.'
+    """
+    folded = " ".join(clean_text(text).split())
+    return f"[{at:%Y-%m-%d %H:%M}] {_STAMP.sub('', folded, count=1)[:_LONGEST_PARAGRAPH]}".strip()
+
+
+def select_said(entry: str, turns: Sequence[Turn], *, zone: tzinfo) -> str:
+    """Return the sentences of a paragraph whose specifics and most words are in the turns."""
+    said = collect_evidence(turns)
+    days = [Evidence(text=f"{turn.at:%Y-%m-%d %H:%M}", at=turn.at) for turn in turns[:1]]
+    kept = [
+        sentence
+        for sentence in split_lines(_STAMP.sub("", entry))
+        if said
+        and not find_unsaid(sentence, [*said, *days], zone=zone)
+        and not find_unknown_words(sentence, said, zone=zone)
+    ]
+    return " ".join(kept)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_QUOTED else f"{text[: _LONGEST_QUOTED - 1].rstrip()}…"

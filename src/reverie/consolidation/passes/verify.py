@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reverie.consolidation.passes.read import HELD
-from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.planning.flows import Flow, verify_claims
-from reverie.consolidation.planning.inputs import SHOWN, PassInput, PendingClaim, encode_claims
-from reverie.consolidation.planning.plan_builder import CONFIRMED, PlanBuilder
-from reverie.consolidation.planning.verification import (
+from reverie.consolidation.flows import (
     DENIED,
     NOT_BELIEVED,
     PROMPT,
     Claim,
     ClaimCheck,
+    Flow,
     format_evidence,
+    verify_claims,
 )
+from reverie.consolidation.inputs import SHOWN, PassInput, PendingClaim, encode_claims
+from reverie.consolidation.passes.read import HELD
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.plan_builder import CONFIRMED, PlanBuilder
 from reverie.domain.change import Change
 from reverie.domain.record import Record, validate_record
 from reverie.domain.text.escaping import escape_line
@@ -45,35 +46,32 @@ _SAME_WORDS = "in other words: "
 def verify(view: PassInput) -> Flow[Plan]:
     """Ask whether the turns say what was read from them, and put into effect what they say."""
     builder = PlanBuilder(view, name=NAME)
-    usable = [each for each in view.claims if _build_claim(view, each) is not None]
-    asked, waiting = usable[:MAX_VERIFIED], usable[MAX_VERIFIED:]
+    usable = [(each, claim) for each in view.claims if (claim := _build_claim(view, each)) is not None]
+    waiting = [each for each, _ in usable[MAX_VERIFIED:]]
     shown = list(view.shown)
-    for scope in sorted({_get_scope(view, each) for each in asked}):
-        own = [each for each in asked if _get_scope(view, each) == scope]
-        claims = tuple(claim for each in own if (claim := _build_claim(view, each)) is not None)
-        check = ClaimCheck(
-            claims=claims, prompt=view.prompt(PROMPT), scope=scope, by_default=view.is_trusted is True
+    scopes: dict[str, list[tuple[PendingClaim, Claim]]] = {}
+    for each, claim in usable[:MAX_VERIFIED]:
+        scopes.setdefault(view.cited[each.record or each.target].scope, []).append((each, claim))
+    for scope in sorted(scopes):
+        claims = tuple(claim for _, claim in scopes[scope])
+        prompt, by_default = view.prompt(PROMPT), view.is_trusted is True
+        verdicts = yield from verify_claims(
+            ClaimCheck(claims=claims, prompt=prompt, scope=scope, by_default=by_default)
         )
-        verdicts = yield from verify_claims(check)
-        builder.spend(verdicts.usage)
-        if verdicts.failed:
-            builder.fail(verdicts.failed)
-        for each, why in zip(own, verdicts.reasons, strict=True):
-            what = f"{each.do} {each.record or each.target}"
-            if not why:
-                if not _put_into_effect(view, builder, each) and each.tries + 1 < MAX_TRIES:
-                    waiting.append(replace(each, tries=each.tries + 1))  # there was no room in this dream
-                elif each.do in ("add", "change") and each.record:
-                    shown.append(each)
-            elif why.startswith(DENIED):
-                builder.refuse(what, why)
+        builder.take_verdicts(verdicts)
+        for (each, _), why in zip(scopes[scope], verdicts.reasons, strict=True):
+            again = replace(each, tries=each.tries + 1)
+            if not why and not _put_into_effect(view, builder, each):
+                waiting += [again] if again.tries < MAX_TRIES else []  # there was no room in this dream
+            elif not why:
+                shown += [each] if each.do in ("add", "change") and each.record else []
             elif verdicts.is_later or verdicts.failed:
                 waiting.append(each)
-            elif each.tries + 1 < MAX_TRIES:
-                waiting.append(replace(each, tries=each.tries + 1))
-                builder.note(why)
+            elif why.startswith(DENIED) or again.tries >= MAX_TRIES:
+                builder.refuse(f"{each.do} {each.record or each.target}", why)
             else:
-                builder.refuse(what, why)
+                waiting.append(again)
+                builder.note(why)
     cursors = {**encode_claims(waiting), **encode_claims(shown, SHOWN)}
     return builder.plan(skipped="no claim of a conversation is to be verified", cursors=cursors)
 
@@ -112,10 +110,6 @@ def withdraw_shown(view: PassInput, plan: Plan) -> Plan:
     )
 
 
-def _get_scope(view: PassInput, claim: PendingClaim) -> str:
-    return view.cited[claim.record or claim.target].scope
-
-
 def _build_claim(view: PassInput, claim: PendingClaim) -> Claim | None:
     """Return the statement of a pending claim; None if it is about something that changed or was erased since."""
     record, target = view.cited.get(claim.record), view.cited.get(claim.target)
@@ -152,7 +146,7 @@ def _put_into_effect(view: PassInput, builder: PlanBuilder, claim: PendingClaim)
         builder.end(target, by=saved, since=max(turn.at for turn in turns), is_said=True)
     quote = view.cited.get(claim.quote)
     if saved is not None and quote is not None and any(_is_untouched(quote, turn.content) for turn in turns):
-        builder.stand_in(quote, reason=f"{_SAME_WORDS}{saved.id}")
+        builder.retire(quote, f"{_SAME_WORDS}{saved.id}")
     return True
 
 

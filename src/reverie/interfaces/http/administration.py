@@ -57,13 +57,13 @@ def make_plan(call: Call, given: schemas.PlanInput) -> OperationAnswer[schemas.P
 
 @OPERATIONS.add("GET", "/v1/plans", "review", is_whole=True)
 def list_plans(call: Call) -> OperationAnswer[schemas.Items[schemas.PlanOutput]]:
-    """List the plans that wait or were decided, the newest first."""
+    """List the plans that wait, the newest first."""
     return OperationAnswer({"items": [_answer_plan(each).body for each in call.memory.dreams.kept_plans()]})
 
 
 @OPERATIONS.add("GET", "/v1/plans/{id}", "review", is_whole=True)
 def get_plan(call: Call) -> OperationAnswer[schemas.PlanOutput]:
-    """Return a plan; the texts of a decided one are not kept."""
+    """Return a plan that waits."""
     return _answer_plan(call.memory.dreams.kept_plan(call.path["id"]))
 
 

@@ -218,7 +218,6 @@ class _Talk:
         tokens: Tokens used so far.
         last_id: Id of the turn of the last answer; empty for none.
         failures: Number of messages without an answer.
-        asked_id: Id of the proposal that was asked about just now; empty for none.
         asked_request: Id of the request to forget that was shown just now; empty for none.
     """
 
@@ -230,7 +229,6 @@ class _Talk:
     tokens: int = 0
     last_id: str = ""
     failures: int = 0
-    asked_id: str = ""
     asked_request: str = ""
 
 
@@ -308,7 +306,6 @@ def _converse(talk: _Talk) -> None:
         click.echo(f"Talking with {name} in {where}. /help for help, /quit to quit.")
         if waiting := len(talk.memory.dreams.proposals()):
             click.echo(f"{output.count(waiting, 'proposal')} for your memory: see /review.")
-        _ask_about_proposal(talk)
     while (line := _read(interactive)) is not None:
         text = line.strip()
         if not text:
@@ -316,7 +313,7 @@ def _converse(talk: _Talk) -> None:
         if text in {"/quit", "/exit"}:
             return
         try:
-            if _answer_about_erasure(talk, text) or _answer_about_proposal(talk, text):
+            if _answer_about_erasure(talk, text):
                 continue
             if line.startswith("/"):
                 _run_command(talk, text)
@@ -327,24 +324,6 @@ def _converse(talk: _Talk) -> None:
         except KeyboardInterrupt:
             talk.agent.stop()
             click.echo("\n[stopped]")
-
-
-def _ask_about_proposal(talk: _Talk) -> None:
-    """Ask about one proposal of this scope. The model sees neither the question nor the answer."""
-    record = talk.memory.dreams.ask(scope=talk.scoped.scope)
-    if record is not None:
-        talk.asked_id = record.id
-        click.echo(output.escape_text(f"Shall this be remembered? “{output.one_line(record.content)}”"))
-        click.echo("Answer yes or no. Anything else leaves it for /review.")
-
-
-def _answer_about_proposal(talk: _Talk, text: str) -> bool:
-    """Whether a line decided the proposal that was asked about just before it."""
-    asked, talk.asked_id = talk.asked_id, ""
-    decided = talk.memory.dreams.answer(asked, text) if asked else None
-    if decided is not None:
-        click.echo(f"{'Remembered' if decided.batches else 'Not remembered'}.")
-    return decided is not None
 
 
 def _ask_to_erase(talk: _Talk, request: ForgetRequest) -> None:
@@ -359,7 +338,7 @@ def _ask_to_erase(talk: _Talk, request: ForgetRequest) -> None:
 def _answer_about_erasure(talk: _Talk, text: str) -> bool:
     """Return whether a line confirmed or dropped the request to forget that was shown just before it."""
     name, talk.asked_request = talk.asked_request, ""
-    from reverie.consolidation.inbox import read_answer
+    from reverie.consolidation.wishes import read_answer
 
     answer = read_answer(text) if name else None
     if answer == "accept":

@@ -22,7 +22,7 @@ from reverie.interfaces.cli.commands.mcp import log_to_stderr
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from reverie.consolidation.cycle import PassOutcome
+    from reverie.consolidation.dreams import PassOutcome
     from reverie.consolidation.inbox import Verdict
     from reverie.domain.record import Record
     from reverie.memory import Memory

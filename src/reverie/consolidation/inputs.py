@@ -1,25 +1,34 @@
-"""Values that a pass reads. The caller gathers them at one moment; a pass reads nothing else."""
+"""Values that a pass reads, and how requests show them: transcripts, signals, and records that share words.
+
+The caller gathers the values at one moment; a pass reads nothing else. Signals tell a model how to weigh what was
+said, and bad ones are evidence for anti-patterns. They are never evidence for what the owner prefers.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+from reverie.consolidation.answers import build_question, to_ids
 from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.planning.material import Signal
-from reverie.consolidation.planning.requests import build_question
 from reverie.domain.change import Change
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import SIGNAL, SIGNAL_NOTE, SessionState, Turn
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.record import Origin, Record
+from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Origin, Record
+from reverie.domain.text import tokenizer
+from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.ids import NewId, generate_id
-from reverie.llm.protocol import ModelRequest, TokenUsage
+from reverie.domain.text.validation import clean_text
+from reverie.llm.protocol import ModelRequest
 from reverie.repositories.records import NewRecord
+
+T = TypeVar("T")
 
 _log = logging.getLogger("reverie")
 
@@ -28,7 +37,7 @@ _PLACE = defer_regex(r"\{\{(\w+)\}\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowInput:
-    """A session whose window is to be shortened.
+    """A session that is read, or whose window is to be shortened.
 
     Attributes:
         state: The session.
@@ -50,11 +59,6 @@ class WindowInput:
     def is_moving(self) -> bool:
         """Whether turns leave the window."""
         return self.start > self.state.window_start
-
-    @property
-    def is_short(self) -> bool:
-        """Whether no turn is to leave it."""
-        return not self.older or not self.is_moving
 
     def move(self, *, why: str = "", **changes: Any) -> PlanStep:
         """Return the step that moves the beginning of the window, with further changes of the session."""
@@ -105,20 +109,15 @@ def encode_claims(claims: Sequence[PendingClaim], cursor: str = CLAIMS) -> dict[
 def parse_claims(text: str | None) -> tuple[PendingClaim, ...]:
     """Return the claims of such a cursor; none of one that cannot be read."""
     try:
-        rows = json.loads(text or "[]")
         return tuple(
             PendingClaim(
                 do=do, record=record, target=target, quote=quote, turns=tuple(turns), tries=int(tries)
             )
-            for do, record, target, quote, turns, tries in rows
+            for do, record, target, quote, turns, tries in json.loads(text or "[]")
         )
     except (ValueError, TypeError):
         _log.warning("the claims that wait for a dream cannot be read and are left out")
         return ()
-
-
-def _plan_nothing(records: Sequence[NewRecord | Record]) -> Sequence[Change]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +133,12 @@ class PassInput:
         refused: Versions of records whose headlines were refused for good.
         recalled: Ids of records that were ever put into a prompt.
         dropped: Number of records archived as noise on each of the last thirty days, by the day in ISO form.
-        changed: Ids of records that were added or changed since the last cycle. Only these are reconsidered.
-        turns: Turns since the last cycle, the earliest first.
+        changed: Ids of records that were added or changed since the last dream. Only these are reconsidered.
+        turns: Turns since the last dream, the earliest first.
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
             as evidence.
         injected: Texts that Reverie itself put into the prompts of these turns.
-        signals: Signals since the last cycle, the earliest first.
+        signals: Signals since the last dream, the earliest first.
         proposals: Records that were proposed and that the owner has not accepted.
         drafts: Draft records in the order in which they were saved, each with the number of its journal
             entry.
@@ -196,7 +195,7 @@ class PassInput:
     promotion_min_confidence: float = 0.75
     prompts: Mapping[str, str] = field(default_factory=dict)
     new_id: NewId = generate_id
-    plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]] = _plan_nothing
+    plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]] = lambda records: ()
 
     def get_window(self) -> WindowInput:
         """Return the session that a window pass is about."""
@@ -213,9 +212,8 @@ class PassInput:
 
     def prompt(self, name: str) -> str:
         """Return the prompt of a file name such as `dream.md`: the user's own, or the one that ships."""
-        own = self.prompts.get(name)
-        if own is not None and own.strip():
-            return own.strip()
+        if own := self.prompts.get(name, "").strip():
+            return own
         shipped = files("reverie.consolidation.passes").joinpath("prompts", name)
         return shipped.read_text(encoding="utf-8").strip()
 
@@ -244,30 +242,6 @@ def build_cursor_name(name: str) -> str:
     return f"dream.{name}.sequence"
 
 
-def combine_plans(view: PassInput, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
-    """Return several plans as one.
-
-    Args:
-        skipped: Why there was nothing to do, where no plan says it.
-    """
-    steps = tuple(step for plan in plans for step in plan.steps)
-    reasons = [plan.skipped for plan in plans if plan.skipped] or [skipped]
-    cursors: dict[str, str | None] = {}
-    for plan in plans:
-        cursors |= plan.cursors
-    return view.build_plan(
-        name,
-        steps=steps,
-        proposals=tuple(step for plan in plans for step in plan.proposals),
-        refused=tuple(refusal for plan in plans for refusal in plan.refused),
-        notes=tuple(note for plan in plans for note in plan.notes),
-        skipped="" if steps else "; ".join(dict.fromkeys(reasons)),
-        failed="; ".join(dict.fromkeys(plan.failed for plan in plans if plan.failed)),
-        cursors=cursors,
-        usage=sum((plan.usage for plan in plans), TokenUsage()),
-    )
-
-
 def apply_changes(records: Sequence[Record], changes: Sequence[Change]) -> tuple[Record, ...]:
     """Return the live records as they would be after these changes, without headlines."""
     live = {record.id: record for record in records}
@@ -278,3 +252,210 @@ def apply_changes(records: Sequence[Record], changes: Sequence[Change]) -> tuple
         else:
             live.pop(change.id, None)
     return tuple(live.values())
+
+
+def split_by_size(items: Iterable[T], measure: Callable[[T], int], *, most: int) -> Iterator[list[T]]:
+    """Yield items in parts of at most a size; an item that is larger is a part by itself."""
+    part: list[T] = []
+    size = 0
+    for item in items:
+        if part and size + measure(item) > most:
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += measure(item)
+    if part:
+        yield part
+
+
+# -- transcripts ---------------------------------------------------------------------------------------
+
+_SENTENCE_END = defer_regex(r"(?<=[.!?])\s+|\n+")
+
+
+def format_transcript(turns: Iterable[Turn], *, longest: int, labels: Mapping[str, str] | None = None) -> str:
+    """Return turns as lines such as `[2025-01-15 10:31] ASSISTANT [tools: exec, read_file]: text` (Autobot).
+
+    Results of tools and turns that say nothing are left out; times are in UTC.
+
+    Args:
+        turns: The turns, the earliest first.
+        longest: Characters of one message; a longer one ends in `...`.
+        labels: Labels of turns by their ids, which are shown before the times.
+    """
+    lines = []
+    for turn in filter(_is_shown, turns):
+        words = escape_line(turn.content)
+        names = ", ".join(escape_line(call.name) for call in turn.tool_calls)
+        called = f" [tools: {names}]" if turn.tool_calls else ""
+        shown = words if len(words) <= longest else f"{words[: longest - 3]}..."
+        label = f"[{labels[turn.id]}] " if labels and turn.id in labels else ""
+        lines.append(f"{label}[{turn.at:%Y-%m-%d %H:%M}] {turn.role.upper()}{called}: {shown}")
+    return "\n".join(lines)
+
+
+def label_turns(turns: Iterable[Turn]) -> dict[str, Turn]:
+    """Return the turns that a transcript shows by short labels, `T1` for the first."""
+    return {f"T{at}": turn for at, turn in enumerate(filter(_is_shown, turns), 1)}
+
+
+def cite_turns(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> list[Turn]:
+    """Return the turns that a proposal cites by their labels."""
+    return [labels[name.upper()] for name in to_ids(proposal.get("turns")) if name.upper() in labels]
+
+
+def _is_shown(turn: Turn) -> bool:
+    return turn.role != "tool" and bool(turn.tool_calls or escape_line(turn.content))
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences and lines of a text, each with single spaces."""
+    parts = (" ".join(part.split()) for part in _SENTENCE_END.split(clean_text(text)))
+    return [part for part in parts if part]
+
+
+# -- signals -------------------------------------------------------------------------------------------
+
+SignalKind = Literal["correction", "tool_failure", "thumbs_up", "thumbs_down", "session_summary"]
+
+MOST = 50
+"""Most signals that a pass is shown, the newest (RockBot)."""
+
+RECENT = timedelta(days=7)
+"""Greatest age of a signal (RockBot)."""
+
+BAD: frozenset[SignalKind] = frozenset({"correction", "tool_failure", "thumbs_down"})
+"""Kinds that may support an anti-pattern."""
+
+_OF_TURNS: tuple[SignalKind, ...] = ("correction", "tool_failure", "thumbs_up", "thumbs_down")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A sign that something went well or badly.
+
+    Attributes:
+        kind: What it is.
+        id: The turn that it stands on, or the record of a summary.
+        text: What that says.
+        before: Of a correction what the assistant had said, of an answer what had been asked.
+        note: What the owner added to a thumb.
+        at: When.
+        scope: Whose conversation it is.
+        origin: Whose word it is; a tool's failure is the tool's.
+    """
+
+    kind: SignalKind
+    id: str
+    text: str
+    at: datetime
+    before: str = ""
+    note: str = ""
+    scope: str = ""
+    origin: Origin = "owner"
+
+
+def collect_signals(
+    turns: Sequence[Turn], records: Iterable[Record] = (), *, now: datetime, changed: Collection[str] = ()
+) -> tuple[Signal, ...]:
+    """Return the signals, the earliest first: at most 50 of each scope, none older than a week.
+
+    Args:
+        turns: The turns, in their order.
+        records: The live records, for what sessions came to.
+        now: The moment.
+        changed: Which of the records are of that time.
+    """
+    found = [*_collect_turn_signals(turns)]
+    for record in records:
+        if record.id in changed and SUMMARY_TAG in record.tags:
+            found.append(
+                Signal(
+                    kind="session_summary",
+                    id=record.id,
+                    text=record.content,
+                    at=record.updated_at,
+                    scope=record.scope,
+                    origin=record.origin,
+                )
+            )
+    kept: list[Signal] = []
+    counts = Counter[str]()
+    for each in sorted(found, key=lambda signal: (signal.at, signal.id), reverse=True):
+        if now - each.at <= RECENT and counts[each.scope] < MOST:
+            counts[each.scope] += 1
+            kept.append(each)
+    return tuple(reversed(kept))
+
+
+def format_signals(labelled: Mapping[str, Signal]) -> str:
+    """Return a line for each signal, which begins with its label; or `(none)`."""
+    lines = []
+    for name, each in labelled.items():
+        before = f" after “{escape_line(each.before)[:300]}”" if each.before else ""
+        note = f" ({escape_line(each.note)[:200]})" if each.note else ""
+        lines.append(f"[{name}] {each.kind}{before}{note}: {escape_line(each.text)[:500]}")
+    return "\n".join(lines) or "(none)"
+
+
+def _collect_turn_signals(turns: Sequence[Turn]) -> Iterator[Signal]:
+    said: dict[tuple[str, str], str] = {}  # by the session and the role
+    for turn in turns:
+        kind = next((kind for kind in _OF_TURNS if kind == turn.metadata.get(SIGNAL)), None)
+        if kind is not None:
+            yield Signal(
+                kind=kind,
+                id=turn.id,
+                text=turn.content,
+                before=said.get((turn.session, "assistant" if turn.role == "user" else "user"), ""),
+                note=turn.metadata.get(SIGNAL_NOTE, ""),
+                at=turn.at,
+                scope=turn.scope,
+                origin=turn.origin if turn.origin in UNTRUSTED else "owner",
+            )
+        if turn.content.strip():
+            is_hidden = turn.role == "assistant" and turn.origin in UNTRUSTED
+            said[turn.session, turn.role] = "" if is_hidden else turn.content
+
+
+# -- records that share words --------------------------------------------------------------------------
+
+_MOST_LOOKED_AT = 500  # records with one of its words; bounds the time of a dream over many records
+
+
+class SimilarRecords:
+    """Records by their words."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._words: dict[str, frozenset[str]] = {}
+        self._having: dict[str, list[Record]] = defaultdict(list)
+        for record in records:
+            self._words[record.id] = frozenset(tokenizer.tokenize(record.to_searchable_text()))
+            for word in self._words[record.id]:
+                self._having[word].append(record)
+
+    def __contains__(self, record: Record) -> bool:
+        return record.id in self._words
+
+    def find(self, record: Record, *, most: int, least: float) -> list[Record]:
+        """Return the records that share most words with one of them, the most similar first.
+
+        Args:
+            record: One of the records.
+            most: How many at most.
+            least: The least similarity, by the Dice coefficient.
+        """
+        own = self._words[record.id]
+        found: dict[str, Record] = {}
+        looked_at = 0
+        for word in sorted(own, key=lambda word: (len(self._having[word]), word)):
+            looked_at += len(self._having[word])
+            if found and looked_at > _MOST_LOOKED_AT:
+                break
+            found |= {other.id: other for other in self._having[word]}
+        found.pop(record.id, None)
+        scores = {
+            name: 2 * len(own & self._words[name]) / (len(own) + len(self._words[name])) for name in found
+        }
+        best = sorted(scores, key=lambda name: (-scores[name], name))[:most]
+        return [found[name] for name in best if scores[name] >= least]

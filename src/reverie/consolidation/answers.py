@@ -1,0 +1,348 @@
+"""Requests for answers in JSON, and what is accepted as one.
+
+A request leaves a model that reasons tokens to do so before its answer. Reasoning before the answer, code fences,
+prose around it, wrappers, and the slips of models (comments, single quotes, trailing commas) are accepted. An
+answer that breaks off is not: the missing part may have said something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from reverie.domain.lazy_regex import defer_regex
+from reverie.llm.protocol import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
+
+Schema: TypeAlias = Mapping[str, Any]
+
+_TYPES: Mapping[Any, Any] = {str: "string", int: "integer", str | None: ["string", "null"]}
+
+
+def build_schema(example: Any) -> Schema:
+    """Return the JSON schema of values of the form of an example, with every field required.
+
+    Args:
+        example: A type, a tuple of the allowed words, a list with one item, or a mapping of the fields.
+
+    >>> build_schema({"pairs": [{"pair": int, "verdict": ("changed", "both")}]})["required"]
+    ['pairs']
+    """
+    if isinstance(example, Mapping):
+        fields = {name: build_schema(each) for name, each in example.items()}
+        return {"type": "object", "properties": fields, "required": [*fields]}
+    if isinstance(example, list):
+        return {"type": "array", "items": build_schema(example[0])}
+    if isinstance(example, tuple):
+        return {"type": "string", "enum": [*example]}
+    return {"type": _TYPES[example]}
+
+
+# -- questions -----------------------------------------------------------------------------------------
+
+REASONING_TOKENS = 4_000
+"""Tokens of an answer that are left for reasoning, which providers count as written."""
+
+VERIFY = "verify"
+"""Purpose of the requests that verify what a model has written."""
+
+
+def build_question(
+    text: str,
+    *,
+    purpose: str,
+    schema: Schema,
+    answer_tokens: int,
+    scope: str = "",
+    system: str = "",
+    timeout_s: float = 120.0,
+) -> ModelRequest:
+    """Return the request for an answer in JSON.
+
+    Args:
+        text: The question.
+        purpose: The pass that asks.
+        schema: The JSON schema of the answer, with every field named.
+        answer_tokens: Tokens that the answer may have without reasoning.
+        scope: Whose memory it is about.
+        system: The system part; empty for none.
+        timeout_s: Seconds that the answer may take.
+    """
+    said = ChatMessage(role="user", content=text)
+    return ModelRequest(
+        messages=(ChatMessage(role="system", content=system), said) if system else (said,),
+        purpose=purpose,
+        scope=scope,
+        schema=schema,
+        max_tokens=answer_tokens + REASONING_TOKENS,
+        temperature=0.2,
+        timeout_s=timeout_s,
+    )
+
+
+# -- answers -------------------------------------------------------------------------------------------
+
+
+NO_MODEL = ModelFailure(why="no model")
+"""The reply where no model is set."""
+
+LATER = ModelFailure(why="it is left for the next dream")
+"""The reply to a request that exceeds the limit of a dream."""
+
+LIMIT = "the monthly limit of tokens is reached"
+"""Beginning of the reason why a model is not asked any more in a month."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Answer of a model.
+
+    Attributes:
+        fields: Fields of its JSON object, with keys in snake case; empty if there is no usable answer.
+        why: Why there is none; empty otherwise. It never quotes the answer.
+        usage: Its cost.
+        is_unusable: Whether the model answered something that cannot be used.
+        is_refused: Whether the model or its server refused the request.
+        unknown: Keys of the object that the pass does not read.
+    """
+
+    fields: Mapping[str, Any]
+    why: str = ""
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    is_unusable: bool = False
+    is_refused: bool = False
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def is_later(self) -> bool:
+        """Whether the dream had no request left."""
+        return self.why == LATER.why
+
+    @property
+    def has_no_model(self) -> bool:
+        """Whether no model is set."""
+        return self.why == NO_MODEL.why
+
+
+def read_answer(reply: ModelReply | ModelFailure, schema: Schema) -> Answer:
+    """Return the answer in a reply to a request with this schema."""
+    if isinstance(reply, ModelFailure):
+        return Answer(fields={}, why=reply.why, usage=reply.usage, is_refused=reply.refused)
+    try:
+        fields = parse_answer(reply, schema)
+    except UnusableReply as error:
+        return Answer(fields={}, why=str(error), usage=reply.usage, is_unusable=True)
+    known = schema.get("properties", {})
+    return Answer(
+        fields={key: value for key, value in fields.items() if key in known},
+        usage=reply.usage,
+        unknown=tuple(key for key in fields if key not in known),
+    )
+
+
+_TAG = r"(?:think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]{0,200}>"
+_REASONING = defer_regex(
+    rf"(?P<start><{_TAG}).*?(?P<end></{_TAG}|\Z)|\A(?:(?!<{_TAG}).)*?</{_TAG}", re.IGNORECASE | re.DOTALL
+)
+"""Reasoning between its marks; some servers cut the opening mark off."""
+
+_OPENING = defer_regex(
+    r"""\{(?:\s|//[^\n]{0,500}\n|/\*.{0,500}?\*/)*+(?:["'}]|\w++\s*+:\s*+[\w"'{\[-])|\[\s*+["'{\[\]]""",
+    re.DOTALL,
+)
+"""Beginning of an object or a list, and not a bracket in prose."""
+
+_BRACKET_OR_STRING = defer_regex(r'[{}\[\]]|"[^"\\]*+(?>(?:\\.[^"\\]*+)*)(?:"|\Z)', re.DOTALL)
+_WORD_START = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|[- ]")
+_MAX_CHARACTERS = 2_000_000
+_MAX_REPAIRED_CHARACTERS = 100_000
+_MAX_DEPTH = 100
+_MAX_WRAPPER_DEPTH = 3
+_TEXT_KEYS = ("content", "text", "summary", "value", "message", "description", "name")
+
+
+class UnusableReply(Exception):
+    """A reply that cannot be used. The message says why and never quotes it."""
+
+
+def parse_answer(reply: ModelReply, schema: Schema) -> dict[str, Any]:
+    """Return the JSON object in a reply that was asked for with a schema.
+
+    All keys are in snake case: `historyEntry`, `History Entry` and `history-entry` are one. Where the schema has one
+    list only, a bare list stands for it. Arguments of a tool call count too.
+
+    Raises:
+        UnusableReply: the reply was refused, was cut off, or has no such object.
+    """
+    if reply.finish == "length":
+        raise UnusableReply("the answer was cut off at the limit of its length")
+    if reply.finish == "refused":
+        raise UnusableReply("the model would not answer")
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    text = strip_reasoning("\n".join((*(call.arguments for call in reply.tool_calls), reply.text)))
+    if not text:
+        raise UnusableReply("the answer is empty")
+    values = list(_iter_values(text))
+    if not values:
+        raise UnusableReply("the answer has no JSON")
+    found = [each for value in values for each in _iter_candidates(value, properties)]
+    if not found:
+        raise UnusableReply(f"the answer has none of: {', '.join(properties)}")
+    return max(enumerate(found), key=lambda each: (len(properties.keys() & each[1]), each[0]))[1]
+
+
+def strip_reasoning(text: str) -> str:
+    """Return the answer without the reasoning before it.
+
+    Raises:
+        UnusableReply: the reasoning never ends, or the text is too long.
+    """
+    if len(text) > _MAX_CHARACTERS:
+        raise UnusableReply(f"the answer has {len(text):,} characters")
+    if any(found["start"] and not found["end"] for found in _REASONING.finditer(text)):
+        raise UnusableReply("the answer ends within its reasoning")
+    return _REASONING.sub("", text).strip()
+
+
+def _iter_values(text: str) -> Iterator[Any]:
+    """Yield the outermost objects and lists in a text.
+
+    A value that begins like JSON and is never closed makes the text unusable. A value that is closed and is not JSON
+    after a repair is skipped.
+    """
+    at = 0
+    while (opening := _OPENING.search(text, at)) is not None:
+        at = _find_closing(text, opening.start())
+        value = _load(text[opening.start() : at])
+        if isinstance(value, dict | list):
+            yield _spell_keys(value)
+
+
+def _find_closing(text: str, start: int) -> int:
+    """Return the position after the bracket that closes the one at `start`."""
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text, start):
+        depth += match[0] in "{[" or -(match[0] in "}]")
+        if depth > _MAX_DEPTH:
+            raise UnusableReply("the answer is nested too deeply")
+        if not depth:
+            return match.end()
+    raise UnusableReply("the answer breaks off")
+
+
+def _load(text: str) -> Any:
+    """Return the value of a text whose brackets are closed; None if it is not JSON, even after a repair."""
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        pass
+    if len(text) > _MAX_REPAIRED_CHARACTERS:
+        raise UnusableReply("the answer is too long to be repaired")
+    import json_repair  # here: most answers are valid
+
+    try:
+        return json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _spell_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_WORD_START.sub("_", str(key)).lower(): _spell_keys(each) for key, each in value.items()}
+    return [_spell_keys(each) for each in value] if isinstance(value, list) else value
+
+
+def _iter_candidates(value: Any, wanted: Mapping[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the objects with wanted keys that a value is, wraps, or has as a text; a list of some is joined."""
+    if isinstance(value, str) and depth > 0 and value.lstrip().startswith(("{", "[")):
+        try:
+            value = _spell_keys(json.loads(value))  # arguments of a tool call
+        except (ValueError, RecursionError):
+            return
+    if isinstance(value, dict) and not wanted.keys().isdisjoint(value):
+        yield value
+    elif isinstance(value, dict) and depth < _MAX_WRAPPER_DEPTH:
+        for each in value.values():
+            yield from _iter_candidates(each, wanted, depth + 1)
+    elif isinstance(value, list) and depth < _MAX_WRAPPER_DEPTH:
+        found = [next(_iter_candidates(each, wanted, depth + 1), None) for each in value]
+        lists = [name for name, each in wanted.items() if each.get("type") == "array"]
+        if found and None not in found:
+            joined: dict[str, Any] = {}
+            for key, each in (item for one in found if one for item in one.items()):
+                known = joined.get(key)
+                joined[key] = [*known, *each] if isinstance(known, list) and isinstance(each, list) else each
+            yield joined
+        elif len(lists) == 1 and not depth and all(isinstance(each, dict) for each in value):
+            yield {lists[0]: value}
+
+
+# -- values of an answer ---------------------------------------------------------------------------------
+
+
+def to_text(value: Any) -> str:
+    r"""Return a value as a text. Models put an object or a list where a string should be.
+
+    >>> to_text({"content": "Prefers tea"}), to_text(["Prefers", "tea"]), to_text(None)
+    ('Prefers tea', 'Prefers\ntea', '')
+    """
+    if value is None or isinstance(value, bool):
+        return ""
+    if isinstance(value, Mapping):
+        named = next((value[key] for key in _TEXT_KEYS if isinstance(value.get(key), str)), None)
+        parts = (f"{key}: {to_text(each)}" for key, each in value.items() if to_text(each))
+        return "; ".join(parts) if named is None else named.strip()
+    if isinstance(value, list):
+        return "\n".join(text for text in map(to_text, value) if text)
+    return str(value).strip()
+
+
+def to_texts(value: Any) -> list[str]:
+    """Return a value as a list of texts, without empty and repeated ones."""
+    if isinstance(value, str):
+        value = value.split("\n")
+    texts = map(to_text, value if isinstance(value, list) else [value])
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def to_ids(value: Any) -> list[str]:
+    """Return the ids in a value, each once. Models repeat the brackets in which a prompt shows ids.
+
+    >>> to_ids(["[3f2a9c81d04b]", "3f2a9c81d04c, 3f2a9c81d04d"]), to_ids({"id": "[t1]"})
+    (['3f2a9c81d04b', '3f2a9c81d04c', '3f2a9c81d04d'], ['t1'])
+    """
+    if isinstance(value, Mapping):
+        value = value.get("id")
+    if isinstance(value, list):
+        return list(dict.fromkeys(name for each in value for name in to_ids(each)))
+    words = to_text(value).replace(",", " ").split()
+    return list(dict.fromkeys(name for word in words if (name := word.strip("[]()<>`'\"#."))))
+
+
+def to_label(given: Mapping[str, Any]) -> str:
+    """Return the label of the record that a proposal names; empty if it names none."""
+    return "".join(to_ids(given.get("record") or given.get("id"))[:1]).upper()
+
+
+def iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
+    """Yield the objects in a list. A bare text counts as the object with that `key`."""
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        if isinstance(each, Mapping):
+            yield each
+        elif key and isinstance(each, str):
+            yield {key: each}
+
+
+def iter_numbered(value: Any, key: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the objects in a list that have a number under a key, with the number."""
+    for each in iter_objects(value):
+        if (number := to_text(each.get(key))).isdecimal():
+            yield int(number), each
+
+
+def describe_unknown_keys(answers: Iterable[Answer]) -> tuple[str, ...]:
+    """Return a note that names the keys of answers that a pass does not read; nothing if there are none."""
+    keys = dict.fromkeys(str(key)[:40] for answer in answers for key in answer.unknown)
+    return (f"not read in the answer: {', '.join(keys)}",) if keys else ()
