@@ -126,72 +126,6 @@ def test_tools_are_called_until_there_is_an_answer_and_kept_with_their_results(m
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "said"),
-    [
-        ("nope", {}, "There is no tool 'nope'. There are: save_memory, search_memory"),
-        ("save_memory", {}, "save_memory needs content."),
-        (
-            "save_memory",
-            {"content": "x", "colour": "red"},
-            "has no argument colour. It takes: content, category, tags",
-        ),
-        ("save_memory", {"content": "x", "category": "../up"}, "Nothing was done: category is"),
-        ("save_memory", {"content": 3}, "content is 3: pass a string"),
-        ("search_memory", {"query": "unheard of"}, "Found nothing. Try other words"),
-        (
-            "delete_memory",
-            {"id": "ffffffffffff"},
-            "Nothing was done: there is no memory ffffffffffff; search_memory finds the right id.",
-        ),
-        ("list_memory_categories", {}, "There are no memories yet."),
-    ],
-)
-def test_a_wrong_call_gets_a_sentence_that_helps(
-    memory: Memory, name: str, given: dict[str, Any], said: str
-) -> None:
-    one, model = agent(memory, says("", (name, given)), says("Well."))
-    assert one.turn("Do it").text == "Well."
-    assert said in model.asked[1].messages[-1].content
-
-
-@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', "[" * 100_000])
-def test_arguments_that_are_no_object_get_one_too(memory: Memory, arguments: str) -> None:
-    reply = ModelReply(text="", tool_calls=(ToolCall(id="c", name="save_memory", arguments=arguments),))
-    one, model = agent(memory, reply, says("Well."))
-    assert one.turn("Do it").text == "Well."
-    assert "Call it again with a JSON object" in model.asked[1].messages[-1].content
-
-
-def test_a_search_says_what_does_not_hold_now(memory: Memory) -> None:
-    memory.save(
-        "Ada prefers dark mode", category="user-preferences", valid_to=datetime(2026, 2, 1, tzinfo=UTC)
-    )
-    memory.save(
-        "Ada prefers light mode", category="user-preferences", valid_to=datetime(2026, 4, 1, tzinfo=UTC)
-    )
-    memory.save(
-        "Ada prefers sepia mode",
-        category="user-preferences",
-        valid_from=datetime(2026, 5, 1, tzinfo=UTC),
-        valid_to=datetime(2026, 6, 1, tzinfo=UTC),
-    )
-    one, model = agent(memory, says("", ("search_memory", {"query": "which mode?"})), says("Light."))
-    one.turn("Which mode does Ada prefer?")
-    told = model.asked[1].messages[-1].content
-    assert "Ada prefers dark mode (today, held until 2026-02-01, not any more)" in told
-    assert "Ada prefers light mode (today)" in told
-    assert "Ada prefers sepia mode (today, holds from 2026-05-01, not yet)" in told
-
-
-def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory) -> None:
-    saved = memory.save("Ada prefers tea").record
-    one, model = agent(memory, says("", ("delete_memory", {"id": saved.id})), says("Gone."))
-    one.turn("Forget tea")
-    assert '"Ada prefers tea"' in model.asked[1].messages[-1].content
-    assert memory.restore(saved.id).content == "Ada prefers tea"
-
-
 def test_the_tool_loop_is_bounded(memory: Memory) -> None:
     one, model = agent(
         memory,
@@ -221,12 +155,6 @@ def test_an_empty_answer_is_a_problem_and_not_a_turn(memory: Memory) -> None:
     one, _ = agent(memory, says(""))
     assert one.turn("Hello?").problem == "the model gave an empty answer"
     assert len(memory.turns("chat:1")) == 1
-
-
-def test_an_answer_of_white_space_is_empty(memory: Memory) -> None:
-    one, _ = agent(memory, says(" \n\n"))
-    answer = one.turn("Hello?")
-    assert (answer.text, answer.problem, answer.unsaved) == ("", "the model gave an empty answer", False)
 
 
 @pytest.mark.slow
@@ -310,32 +238,6 @@ def test_background_work_is_woken_and_does_not_hold_the_reply(memory: Memory) ->
     one, _ = agent(memory, says("Yes."), done=woken.set)
     one.turn("Hello?")
     assert woken.is_set()
-
-
-def test_scoped_tools_see_and_write_their_scope_only(memory: Memory) -> None:
-    memory.scoped("user:alice").save("Alice keeps bees")
-    secret = memory.scoped("user:bob").save("Bob keeps wasps").record
-    memory.save("Everybody keeps time")
-    tools = memory_tools(memory.scoped("user:alice"), clock=lambda: NOW)
-    model = Scripted(
-        [
-            says(
-                "",
-                ("search_memory", {}),
-                ("delete_memory", {"id": secret.id}),
-                ("list_memory_categories", {}),
-            ),
-            says("", ("save_memory", {"content": "Alice keeps ants"})),
-            says("Done."),
-        ]
-    )
-    Agent(memory.scoped("user:alice").session("chat:2"), model=model, tools=tools).turn("Look around")
-    found, deleted, counted = (message.content for message in model.asked[1].messages[-3:])
-    assert "bees" in found
-    assert "wasps" not in found + counted
-    assert deleted.startswith("Nothing was done: there is no memory")
-    everything = memory.scoped("*").list()
-    assert {record.scope for record in everything if "ants" in record.content} == {"user:alice"}
 
 
 def test_an_answer_has_the_id_of_its_turn(memory: Memory) -> None:

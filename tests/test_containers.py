@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,15 +129,6 @@ def test_the_health_check_tells_a_server_from_none(tmp_path: Path) -> None:
         command = [sys.executable, *(each.replace("8766", str(served.port)) for each in arguments)]
         assert subprocess.run(command, capture_output=True).returncode == 0
     assert subprocess.run(command, capture_output=True).returncode != 0
-
-
-def test_make_says_that_there_is_no_builder(tmp_path: Path) -> None:
-    shell = shutil.which("sh")
-    assert shell is not None
-    script = ROOT / "scripts" / "build_image.sh"
-    run = subprocess.run([shell, script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
-    assert run.returncode == 1
-    assert "podman" in run.stderr
 
 
 @pytest.mark.parametrize(("name", "given"), [("podman", "--format docker "), ("docker", "")])

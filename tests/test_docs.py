@@ -505,13 +505,6 @@ def test_the_completion_that_the_tutorial_installs_completes_commands_and_option
             assert expected in done.stdout
 
 
-def test_help_and_errors_name_a_page() -> None:
-    terminal = Terminal()
-    with contextlib.redirect_stdout(terminal), pytest.raises(SystemExit):
-        cli.main(["forget", "--help"], prog_name="reverie", obj=CommandContext())
-    assert "Guide: docs/how-to/forget.md" in terminal.getvalue()
-
-
 # -- settings ----------------------------------------------------------------------------------------
 
 _PROPERTIES = {
@@ -553,11 +546,6 @@ def anchors(file: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
-
-
-def test_how_to_install_is_said_once() -> None:
-    saying = [name_of(file) for file in DOCS if "pip install" in file.read_text(encoding="utf-8")]
-    assert saying == ["README.md"]
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -29,12 +29,6 @@ def test_every_member_has_a_docstring(cls: type) -> None:
     assert [name for name in list_members(cls) if not inspect.getdoc(getattr(cls, name))] == []
 
 
-def test_the_front_door_is_plain_inheritance() -> None:
-    assert Memory.__bases__ == (ScopedMemory,)
-    assert ScopedMemory.__bases__ == Snapshot.__bases__ == (MemoryReader,)
-    assert MemoryReader.__bases__ == (object,)
-
-
 def test_a_scope_is_named_by_scoped_alone() -> None:
     for cls in (MemoryReader, ScopedMemory, Memory):
         named = [

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,10 +52,8 @@ class WordSearch:
 
     def __init__(self, store) -> None:
         self.store = store
-        self.asked = []
 
     def recall(self, query, *, allowed, limit, exclude):
-        self.asked.append((query, limit))
         words = set(tokenize(query))
         values = [*self.store.find(replace(allowed, sessions=(), roles=())), *self.store.scan_turns(allowed)]
         found = []
@@ -160,18 +155,6 @@ def test_nothing_is_written_before_the_first_turn(chat, store):
     assert store.cursor(build_shown_cursor(ID)) is None
 
 
-def test_what_was_shown_in_a_session_that_never_began_is_not_stored(chat, store):
-    remember(store, "The harbour is in Oslo")
-    assert recalled(chat.context("harbour?")) == ["The harbour is in Oslo"]
-    chat.flush()
-    assert store.cursor(build_shown_cursor(ID)) is None
-
-
-def test_a_turn_said_earlier_keeps_its_time(chat):
-    said = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
-    assert chat.add("user", "x", at=said).at == said
-
-
 def test_calls_of_tools_are_taken_as_chat_apis_give_them(chat):
     openai = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"q": 1}'}}
     plain = {"id": "c2", "name": "look_up", "arguments": {"q": "ü"}}
@@ -252,11 +235,6 @@ def test_searches_take_what_may_be_typed(memory):
         assert chat.search(nothing) == memory.search(nothing) == []
 
 
-def test_a_turn_without_a_role_is_refused(chat):
-    with pytest.raises(InvalidInput, match="role"):
-        chat.add_many([{"content": "x"}])
-
-
 @pytest.mark.parametrize("id", ["", "  ", "x" * 201, 3])
 def test_a_session_has_a_name(start, id):
     with pytest.raises(InvalidInput, match="session"):
@@ -292,67 +270,6 @@ def test_threads_adding_to_one_session_get_consecutive_positions(chat, store):
     assert {turn.id for turn in store.turns(session=ID)} == {turn.id for turn in added}
 
 
-def test_two_who_hold_the_same_session_add_after_one_another(start, store):
-    one, other = start(), start()
-    for number in range(10):
-        one.add("user", f"one {number}")
-        other.add("assistant", f"other {number}")
-    assert positions(store.turns(session=ID)) == list(range(20))
-    assert one.turns() == other.turns() == store.turns(session=ID)
-
-
-PROCESS = """
-import sys
-from reverie.settings import Settings
-from reverie.search.analyzer import analyze
-from reverie.session import Session
-from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.writer import StoreWriter
-from pathlib import Path
-
-store = SQLiteStore(Path(sys.argv[1]), analyse=analyze)
-chat = Session("shared", writer=StoreWriter(store=store), recaller=None, settings=Settings())
-for number in range(int(sys.argv[2])):
-    turn = chat.add("user", f"from {sys.argv[3]}: {number}")
-    print(turn.id, turn.position, flush=True)
-store.close()
-"""
-
-
-@pytest.mark.slow
-def test_processes_adding_to_one_session_lose_nothing(tmp_path):
-    path = tmp_path / "reverie.db"
-    SQLiteStore(path, analyse=analyze).close()
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(path), "25", name],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ,
-        )
-        for name in "abc"
-    ]
-    acknowledged = {}
-    for worker in workers:
-        out, err = worker.communicate(timeout=100)
-        assert worker.returncode == 0, err
-        acknowledged |= {line.split()[0]: int(line.split()[1]) for line in out.splitlines()}
-    store = SQLiteStore(path, analyse=analyze)
-    assert {turn.id: turn.position for turn in store.turns(session="shared")} == acknowledged
-    assert sorted(acknowledged.values()) == list(range(75))
-    assert store.check() == []
-    store.close()
-
-
-def test_the_index_is_told_of_every_change(start):
-    told = []
-    chat = start(publish=told.extend)
-    chat.add("user", "x")
-    chat.pause()
-    assert [row.edit.subject for row in told] == ["session", "turn", "session"]
-
-
 # -- the window and the replay ---------------------------------------------------------------------------
 
 
@@ -369,26 +286,6 @@ def test_how_many_turns_are_retained_and_replayed_are_settings(start):
     chat = start(settings=Settings(retain_turns=10, replay_turns=4))
     talk(chat, 30)
     assert (len(chat.turns()), len(chat.recent_turns())) == (10, 4)
-
-
-@pytest.mark.parametrize("limit", [-1, 1.5, True, "3"])
-def test_a_replay_limit_is_a_whole_number(chat, limit):
-    with pytest.raises(InvalidInput, match="limit"):
-        chat.recent_turns(limit)
-
-
-def test_a_list_of_turns_never_changes(chat):
-    chat.add("user", "one")
-    before = chat.turns()
-    chat.add("user", "two")
-    before.append("mine")
-    assert len(chat.turns()) == 2
-
-
-def test_a_session_opened_again_has_the_same_turns(start):
-    chat = start()
-    talk(chat, 60)
-    assert start().turns() == chat.turns()
 
 
 def test_what_others_added_is_seen_at_the_next_call(start):
@@ -488,17 +385,6 @@ def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, start, stor
     assert start().turns() == []
     assert chat.add("user", "again").position == 5
     assert positions(chat.turns()) == positions(start().turns()) == [5]
-
-
-def test_beginning_anew_before_anything_was_said_does_nothing(chat, store):
-    chat.reset()
-    assert store.sequence() == 0
-
-
-def test_a_session_says_when_it_was_last_used(chat):
-    before = chat._last_used
-    chat.turns()
-    assert chat._last_used > before
 
 
 # -- searching -----------------------------------------------------------------------------------------------
@@ -610,27 +496,6 @@ def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):
     assert chat.context().hits == []
 
 
-def test_after_beginning_anew_the_first_turn_is_a_first_turn_again(chat, store):
-    remember(store, "fact")
-    chat.add("user", "hello there")
-    chat.add("assistant", "hello")
-    chat.reset()
-    chat.add("user", "good evening")
-    assert recalled(chat.context()) == ["fact"]
-
-
-def test_nothing_is_recalled_from_another_scope(start, store):
-    remember(store, "harbour of alice", scope="user:alice")
-    remember(store, "harbour of bob", scope="user:bob")
-    remember(store, "harbour of everybody")
-    alice, nobody = start("a", scope="user:alice"), start("n")
-    assert {hit.content for hit in alice.context("harbour").hits} == {
-        "harbour of alice",
-        "harbour of everybody",
-    }
-    assert {hit.content for hit in nobody.context("harbour").hits} == {"harbour of everybody"}
-
-
 def test_what_was_shown_is_left_out_until_its_turn_has_scrolled_out(chat, store):
     remember(store, "The harbour is in Oslo")
     chat.add("user", "harbour?")
@@ -698,18 +563,6 @@ def test_what_was_shown_here_is_kept_when_others_add_turns_meanwhile(start, stor
     other.add("assistant", "In Oslo.")
     one.add("user", "And the harbour?")
     assert recalled(one.context()) == recalled(other.context()) == []
-
-
-def test_what_has_scrolled_out_is_dropped_from_the_ledger(chat, store):
-    first, second = remember(store, "The harbour is in Oslo"), remember(store, "The vault is in Rome")
-    chat.add("user", "harbour?")
-    chat.context()
-    talk(chat, 30)
-    chat.add("user", "vault?")
-    chat.context()
-    chat.flush()
-    assert first.id not in store.cursor(build_shown_cursor(ID))
-    assert second.id in store.cursor(build_shown_cursor(ID))
 
 
 def test_making_a_pack_writes_nothing(chat, store):
@@ -811,23 +664,6 @@ def test_a_budget_given_alone_takes_the_other_along(chat):
         chat.context(3)
 
 
-def test_with_memory_switched_off_nothing_is_recalled_and_the_turns_are_replayed(start, store):
-    remember(store, "The harbour is in Oslo")
-    chat = start(settings=Settings(memory_enabled=False))
-    chat.add("user", "harbour?")
-    pack = chat.context()
-    assert (pack.text, len(pack.messages)) == ("", 1)
-
-
-def test_a_context_takes_no_more_than_four_searches(chat, store, search):
-    for number in range(60):
-        remember(store, f"harbour {number}", origin="web")
-    chat.add("user", "harbour?")
-    search.asked.clear()
-    chat.context()
-    assert len(search.asked) <= 4
-
-
 def test_what_cannot_be_read_is_an_error_and_not_an_empty_pack(chat, store):
     chat.add("user", "harbour?")
     store.close()
@@ -835,15 +671,6 @@ def test_what_cannot_be_read_is_an_error_and_not_an_empty_pack(chat, store):
         chat.context()
     with pytest.raises(StoreUnavailable):
         chat.add("user", "x")
-
-
-def test_a_session_that_was_deleted_begins_again_from_nothing(chat, store):
-    talk(chat, 3)
-    turns, state = store.turns(session=ID), store.session(ID)
-    edits = [Change(before=value, after=None) for value in (*reversed(turns), state)]
-    store.commit(edits, actor="test", at=START)
-    assert chat.turns() == []
-    assert chat.add("user", "x").position == 0
 
 
 def test_turns_are_removed_and_replaced_undoably_with_their_notes(memory):

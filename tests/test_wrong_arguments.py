@@ -17,32 +17,12 @@ from reverie.aio import AsyncMemory
 
 TEXT = "x" * 3_000
 WRONG: list[Any] = [
-    5,
-    [],
-    ["a"],
-    "a\0b",
-    None,
-    True,
-    b"bytes",
-    object(),
-    [1],
-    {"a": 1},
-    [[TEXT]],
-    {TEXT: 1},
-    list(range(2_000)),
-    "\ud800",
-    TEXT,
-    -1,
-    1e308,
-    float("nan"),
+    *(5, [], ["a"], "a\0b", None, True, b"bytes", object(), [1], {"a": 1}, [[TEXT]], {TEXT: 1}, (1,)),
+    *(list(range(2_000)), "\ud800", TEXT, -1, 1e308, float("nan"), timedelta.max),
+    *(10**5_000, [10**5_000], {"a": 10**5_000}),  # Python itself refuses to format it
     datetime.max,  # noqa: DTZ901 - without a zone on purpose
     datetime.max.replace(tzinfo=UTC),
     datetime.min.replace(tzinfo=UTC),
-    timedelta.max,
-    10**5_000,  # Python itself refuses to format it
-    [10**5_000],
-    {"a": 10**5_000},
-    (1,),
 ]
 RECORD = ("category", "kind", "layer", "tags", "confidence", "importance", "source", "references", "origin")
 RECORD += ("pinned", "valid_from", "valid_to", "ttl", "metadata", "created_at", "draft")
@@ -61,56 +41,54 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
     assert memory.folder is not None
     kept = memory.key_value("kept")
     every: dict[str, Callable[[Any], object]] = {
+        f"{type(owner).__name__}.{name}": getattr(owner, name)
+        for owner, names in (
+            (
+                memory,
+                "save save_many get search archive restore session turns scoped delete_session key_value",
+            ),
+            (memory, "consolidate_session"),
+            (memory.pages, "read paragraphs notes"),
+            (chat, "add_many recent_turns search"),
+            (chat.working, "delete"),
+            (memory.folder, "flush restore"),
+            (memory.history, "log blame undo"),
+            (memory.admin, "backup export import_from"),
+            (memory.dreams, "plan apply"),
+        )
+        for name in names.split()
+    }
+    every |= {
         "open": Memory.open,
         "busy_timeout": lambda x: Memory.open(memory.path, busy_timeout=x).close(),
         "settings file": Settings.load,
         "agent": Agent(chat, model=None).prompt,
         "settings": lambda x: Memory.open(":memory:", settings=x).close(),
         "profile": lambda x: Memory.open(":memory:", profile=x).close(),
-        "save": memory.save,
-        "save_many": memory.save_many,
         "save_many one": lambda x: memory.save_many([x]),
-        "get": memory.get,
-        "search": memory.search,
         "update": lambda x: memory.update(x, content="Else"),
         "update content": lambda x: memory.update(record.id, content=x),
         "update expires_at": lambda x: memory.update(record.id, expires_at=x),
-        "archive": memory.archive,
-        "restore": memory.restore,
-        "session": memory.session,
-        "turns": memory.turns,
         "turns start": lambda x: memory.turns("cli:1", start=x),
         "turns stop": lambda x: memory.turns("cli:1", stop=x),
-        "scoped": memory.scoped,
-        "delete_session": memory.delete_session,
-        "consolidate_session": memory.consolidate_session,
         "as_of": lambda x: memory.as_of(x).close(),
         "tools": lambda x: memory.tools(groups=x),
         "tools session": lambda x: memory.tools(session=x),
-        "key_value": memory.key_value,
         "key_value namespace": lambda x: kept.put(x, "key", {"a": 1}),
         "key_value key": lambda x: kept.put(("a",), x, {"a": 1}),
         "key_value value": lambda x: kept.put(("a",), "key", x),
         "key_value texts": lambda x: kept.put(("a",), "key", {"a": 1}, texts=x),
         "key_value ttl": lambda x: kept.put(("a",), "key", {"a": 1}, ttl=x),
         "key_value get": lambda x: kept.get(x, "key"),
-        "key_value delete": lambda x: kept.delete(x, "key"),
         "key_value search": lambda x: kept.search("Hello", namespace=x),
-        "pages.read": memory.pages.read,
         "pages.write": lambda x: memory.pages.write(x, "text"),
         "pages.write text": lambda x: memory.pages.write("a.md", x),
         "pages.append": lambda x: memory.pages.append("HISTORY.md", x),
         "pages.append reason": lambda x: memory.pages.append("HISTORY.md", "text", reason=x),
-        "pages.paragraphs": memory.pages.paragraphs,
         "pages.paragraphs start": lambda x: memory.pages.paragraphs("HISTORY.md", start=x),
-        "pages.notes": memory.pages.notes,
-        "add_many": chat.add_many,
         "add_many one": lambda x: chat.add_many([x]),
-        "recent_turns": chat.recent_turns,
-        "session search": chat.search,
         "session search min_score": lambda x: chat.search("Hello", min_score=x),
         "session search roles": lambda x: chat.search("Hello", roles=x),
-        "history.undo batch": lambda x: memory.history.undo(batch=x),
         "purge": lambda x: memory.admin.purge(older_than=x),
         "feedback": lambda x: chat.feedback(x, "up"),
         "feedback thumb": lambda x: chat.feedback(answer.id, x),
@@ -120,22 +98,12 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "working.set": lambda x: chat.working.set(x, "data"),
         "working.set data": lambda x: chat.working.set("key", x),
         "working.set ttl": lambda x: chat.working.set("key", "data", ttl=x),
-        "folder.flush": memory.folder.flush,
-        "folder.restore": memory.folder.restore,
-        "folder.restore one": lambda x: memory.folder.restore([x]),
-        "working.delete": chat.working.delete,
-        "history.log": memory.history.log,
+        "folder.restore one": lambda x: memory.folder.restore([x]),  # type: ignore[union-attr]
         "history.log limit": lambda x: memory.history.log(limit=x),
-        "history.blame": memory.history.blame,
-        "history.undo": memory.history.undo,
+        "history.undo batch": lambda x: memory.history.undo(batch=x),
         "history.undo since": lambda x: memory.history.undo(since=x),
         "forget": lambda x: memory.admin.forget(x, dry_run=True),
-        "backup": memory.admin.backup,
-        "export": memory.admin.export,
-        "import_from": memory.admin.import_from,
-        "dreams.plan": memory.dreams.plan,
         "dreams.plan session": lambda x: memory.dreams.plan("compact", session=x),
-        "dreams.apply": memory.dreams.apply,
         "dreams.run": lambda x: memory.dreams.run(x, dry_run=True),
         "dreams.start": lambda x: start_and_stop(memory, x),
     }
@@ -271,6 +239,8 @@ def test_a_model_that_is_none_is_refused_before_anything_is_made(tmp_path: Path,
     assert not (tmp_path / "memory").exists()
 
 
-def test_an_asynchronous_memory_is_made_of_a_memory() -> None:
+def test_a_memory_is_not_made_from_a_path() -> None:
+    with pytest.raises(TypeError, match=r"Memory\.open\('agent'\)"):
+        Memory("agent")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"AsyncMemory\.open"):
         AsyncMemory("memory")  # type: ignore[arg-type]
