@@ -414,11 +414,11 @@ def count_positions(last: Any, session: str) -> int:
     """Return the number of positions in a session; raise `StoreCorrupt` if the last one is no number."""
     if last is None:
         return 0
-    if type(last) is not int:
+    if type(last) not in (int, float):  # PostgreSQL has positions of turns and of paragraphs in one column
         raise StoreCorrupt(
             f"a turn of session {session!r} has a position that is no number: run `reverie doctor --fix`"
         )
-    return last + 1
+    return int(last) + 1
 
 
 # -- analyses ------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.reading import build_records_where
+from reverie.stores.sqlite.reading import SQLiteConditions
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -460,7 +460,8 @@ def test_a_commit_that_fails_at_its_last_page_is_undone_whole(path: Path, store:
 def test_the_newest_records_are_listed_without_sorting_all(tmp_path: Path, wanted: Filter) -> None:
     path = tmp_path / "reverie.db"
     SQLiteStore(path, analyse=analyse).close()
-    where = build_records_where(wanted)
+    where = SQLiteConditions()
+    where.add_record_filter(wanted)
     with contextlib.closing(sqlite3.connect(path)) as file:
         steps = file.execute(
             f"EXPLAIN QUERY PLAN SELECT key FROM records AS it WHERE {where} ORDER BY created_at DESC, key DESC",
@@ -476,7 +477,7 @@ def test_headlines_are_listed_without_reading_the_other_records(path: Path) -> N
             file.set_trace_callback(statements.append)
             assert list(store.find(Filter(headlines=True), order="created")) == []
             file.set_trace_callback(None)
-        (statement,) = (each for each in statements if each.startswith("SELECT key"))
+        (statement,) = (each for each in statements if each.startswith("SELECT it.key"))
         with contextlib.closing(sqlite3.connect(path)) as other:
             steps = other.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
     assert "USING INDEX records_headlines" in steps[0][3]

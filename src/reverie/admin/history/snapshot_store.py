@@ -66,11 +66,11 @@ class SnapshotStore(InMemoryStore):
         self._is_loaded = True
         self.fill(_select_present_values(self._source, self.last), at=self.moment)
 
-    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         """Return things by id, each from its own journal entries unless everything has been read already."""
         names = [name for name in wanted if isinstance(name, str)]
         if self._is_loaded or len(names) < len(wanted) or len(names) > _FEW:
-            return super()._fetch_things(subject, wanted)
+            return super()._fetch(subject, wanted)
         return [value for name in names if (value := self._read_past(subject, name)) is not None]
 
     def _read_past(self, subject: Subject, id: str) -> Value | None:

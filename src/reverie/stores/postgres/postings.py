@@ -9,24 +9,17 @@ from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
 from reverie.stores.postgres.statements import (
     MemoryConditions,
-    build_paragraph_conditions,
-    build_record_conditions,
-    build_turn_conditions,
-    format_limit,
+    build_passage_conditions,
     remember_documents,
     remember_passages,
 )
 from reverie.stores.postgres.upkeep import analyze_tables
+from reverie.stores.sql import format_limit
 
 _SORTS: dict[Among, str] = {"words": "w", "dates": "d", "speakers": "s"}
 _OTHER_LETTERS = 3
 """By how much the lengths of words differ that may be meant for one another."""
 
-_BUILDERS = {
-    "record": build_record_conditions,
-    "turn": build_turn_conditions,
-    "paragraph": build_paragraph_conditions,
-}
 _KEYS = (
     "SELECT t.key FROM reverie.thing AS t WHERE t.space = %(space)s AND t.subject = %(subject)s AND t.searched "
     "AND NOT EXISTS (SELECT FROM "
@@ -73,7 +66,7 @@ class PostingTables:
         if scopes is not None:
             where.add_any("p.scope", list(scopes))
         if category is not None:
-            within = build_record_conditions(self._space, Filter(categories=(category,)))
+            within = build_passage_conditions(self._space, "record", Filter(categories=(category,)))
             where.add(
                 f"EXISTS (SELECT FROM reverie.thing AS it WHERE it.key = p.key AND {within})", *within.values
             )
@@ -108,7 +101,7 @@ class PostingTables:
         postings = MemoryConditions(self._space, table="p")
         if allowed.scopes is not None:
             postings.add_any("p.scope", allowed.scopes)
-        passages = _BUILDERS[subject](self._space, allowed)
+        passages = build_passage_conditions(self._space, subject, allowed)
         view = self._connections.view
         columns = "it.key" if view is None else f"{PASSAGE}, it.id, it.body::text"
         # `OFFSET 0` keeps the inner queries as they are, whatever the statistics of the tables: each token is

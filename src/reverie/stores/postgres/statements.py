@@ -14,12 +14,13 @@ from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Analyse, Passage
+from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import Conditions, build_conflict
+from reverie.stores.base import build_conflict
 from reverie.stores.codec import TABLES, analyze_searched, to_document, to_json
 from reverie.stores.protocol import CommitOptions
+from reverie.stores.sql import Conditions
 
 CHANGE = (
     "SELECT * FROM reverie.change_things(%(space)s, %(token)s, %(is_retry)s, %(is_erasure)s, %(patience)s, "
@@ -148,57 +149,52 @@ class MemoryConditions(Conditions):
         table: What the query calls the table.
     """
 
+    placeholder = "%s"
+    created_at = "it.at"
+    role = "it.kind"
+    parts = "it.body ->> 'parts'"
+
     def __init__(self, space: int, subject: str | None = None, *, table: str = "it") -> None:
-        super().__init__("%s")
+        super().__init__()
+        self._space = space
         self.add(f"{table}.space = ?", space)
         if subject is not None:
             self.add(f"{table}.subject = ?", subject)
 
-    def add_any(self, column: str, wanted: Sequence[str]) -> None:
+    def add_any(self, column: str, wanted: Sequence[Any]) -> None:
         """Add that a column has one of some values; the query is the same for any number of them."""
-        self.add(f"{column} = ANY (?::text[])", list(wanted))
+        kind = "bigint" if wanted and isinstance(wanted[0], int) else "text"
+        self.add(f"{column} = ANY (?::{kind}[])", list(wanted))
 
-    def add_text(self, text: str | None) -> None:
-        """Add that the content has a text, whatever the case of ASCII letters; nothing for None."""
-        if text is not None:  # in the collation "C", `lower` changes ASCII letters only
-            self.add("""strpos(lower((it.body ->> 'content') COLLATE "C"), ?) > 0""", text.translate(_LOWER))
+    def add_tags(self, tags: Sequence[str]) -> None:
+        """Add that a record has all of some tags, whatever their case."""
+        self.add("it.tags @> ?::text[]", [tag.casefold() for tag in tags])
 
+    def add_sessions(self, ids: Sequence[str]) -> None:
+        """Add that a turn is of one of some sessions."""
+        sessions = MemoryConditions(self._space, "session", table="thing")
+        sessions.add_any("thing.id", ids)
+        comparison = "=" if len(ids) == 1 else "IN"
+        self.add(f"it.thread {comparison} (SELECT key FROM reverie.thing WHERE {sessions})", *sessions.values)
 
-def format_limit(limit: int | None, offset: int = 0) -> str:
-    """Return the end of a query; the numbers stand in the text, for plans that are made without parameters."""
-    return f" LIMIT {'ALL' if limit is None else int(limit)} OFFSET {int(offset)}"
-
-
-def build_record_conditions(space: int, wanted: Filter, containing: str | None = None) -> MemoryConditions:
-    """Return the filter as conditions on records."""
-    where = MemoryConditions(space, "record")
-    where.add_record_filter(wanted, created_at="it.at")
-    if wanted.tags:
-        where.add("it.tags @> ?::text[]", [tag.casefold() for tag in wanted.tags])
-    if wanted.headlines is not None:
-        where.add(f"it.body ->> 'parts' IS {'NOT ' if wanted.headlines else ''}NULL")
-    where.add_text(containing)
-    return where
+    def add_text(self, text: str) -> None:
+        """Add that the content has a text, whatever the case of ASCII letters."""
+        # In the collation "C", `lower` changes ASCII letters only.
+        self.add("""strpos(lower((it.body ->> 'content') COLLATE "C"), ?) > 0""", text.translate(_LOWER))
 
 
-def build_turn_conditions(space: int, wanted: Filter, containing: str | None = None) -> MemoryConditions:
-    """Return the filter as conditions on turns."""
-    where = MemoryConditions(space, "turn")
-    where.add_turn_filter(wanted, role="it.kind")
-    if wanted.sessions:
-        sessions = MemoryConditions(space, "session", table="thing")
-        sessions.add_any("thing.id", wanted.sessions)
-        where.add(f"it.thread IN (SELECT key FROM reverie.thing WHERE {sessions})", *sessions.values)
-    where.add_text(containing)
-    return where
-
-
-def build_paragraph_conditions(space: int, wanted: Filter) -> MemoryConditions:
-    """Return the filter as conditions on paragraphs, which belong to everybody."""
-    where = MemoryConditions(space, "paragraph")
-    if wanted.only_records or wanted.only_turns or (wanted.scopes is not None and "" not in wanted.scopes):
-        where.add("false")
-    where.add_times("it.at", wanted)
+def build_passage_conditions(space: int, subject: Searchable, wanted: Filter) -> MemoryConditions:
+    """Return a filter as conditions on passages. Paragraphs belong to everybody."""
+    where = MemoryConditions(space, subject)
+    if subject == "record":
+        where.add_record_filter(wanted)
+    elif subject == "turn":
+        where.add_turn_filter(wanted)
+    else:
+        is_left_out = wanted.scopes is not None and "" not in wanted.scopes
+        if wanted.only_records or wanted.only_turns or is_left_out:
+            where.add("false")
+        where.add_times("it.at", wanted)
     return where
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -21,10 +22,11 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
-from reverie.stores.base import Conditions, CopiedRow, DatabaseStore, Unjournaled, translating_damage
+from reverie.stores.base import CopiedRow
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
+    TABLES,
     UnreadableRow,
     decode_change,
     decode_value,
@@ -37,10 +39,7 @@ from reverie.stores.postgres.statements import (
     MemoryConditions,
     ReadCache,
     build_parameters,
-    build_record_conditions,
     build_refusal,
-    build_turn_conditions,
-    format_limit,
     remember_documents,
     remember_passages,
 )
@@ -53,7 +52,8 @@ from reverie.stores.postgres.upkeep import (
     read_status,
     rewrite_tables,
 )
-from reverie.stores.protocol import CommitOptions, KeptVector, Order
+from reverie.stores.protocol import CommitOptions, KeptVector
+from reverie.stores.sql import Conditions, SQLStore, format_limit
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import ServerStatus, StoreProblem
@@ -63,6 +63,11 @@ _log = logging.getLogger("reverie")
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 _BATCH = 500
+_SUBJECTS = {table.name: table.subject for table in TABLES.values()}
+_TABLES = {
+    "journal": "journal", "entries": "entry", "cursors": "cursor", "counters": "counter", "tombstones": "tombstone",
+}  # fmt: skip
+_VALUES = "SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {} ORDER BY {}"
 _COPIED = ", ".join(f"{name}::text" if name in ("before", "after") else name for name in CopiedRow._fields)
 _SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 _READ_VECTORS = (
@@ -71,7 +76,7 @@ _READ_VECTORS = (
 )
 
 
-class PostgresStore(DatabaseStore):
+class PostgresStore(SQLStore):
     """A memory in a PostgreSQL database, from version 15. Safe to use from several threads and across forks.
 
     Args:
@@ -92,6 +97,16 @@ class PostgresStore(DatabaseStore):
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
         MissingExtra: psycopg is not installed.
     """
+
+    _TALLIED = MappingProxyType(
+        {
+            "category": ("coalesce(it.category, '')", ""),
+            "tag": ("tag", " CROSS JOIN json_array_elements_text(it.body -> 'tags') AS tag"),
+            "kind": ("it.kind", ""),
+            "scope": ("it.scope", ""),
+        }
+    )
+    _COUNTED = ("count(*)", " GROUP BY 1")
 
     def __init__(
         self,
@@ -142,14 +157,6 @@ class PostgresStore(DatabaseStore):
             else replace(row, edit=None)
             for number, (row, edit) in enumerate(zip(rows, edits, strict=True))
         ]
-
-    def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of some marks that `erase` has stored."""
-        rows = self._connections.rows(
-            "SELECT mark FROM reverie.tombstone WHERE space = %s AND mark = ANY (%s)",
-            (self._space, list(marks)),
-        )
-        return {mark for (mark,) in rows}
 
     def scrub(self) -> bool:
         """Rewrite the tables of the memory, so that no erased content is left in their free space.
@@ -224,104 +231,10 @@ class PostgresStore(DatabaseStore):
         )
         return [name for (name,) in self._connections.rows(sql, (self._space, list(ids)))] if ids else []
 
-    def sequence_at(self, moment: datetime) -> int:
-        """Return the number of the last journal row made at a moment or before it; 0 if there is none."""
-        sql = "SELECT coalesce(max(sequence), 0) FROM reverie.journal WHERE space = %s AND at <= %s"
-        return int(self._connections.rows(sql, (self._space, to_microseconds(moment)))[0][0])
-
     def _require_sequence(self, row: Row) -> int:
         if row[0] is None:
             raise StoreUnavailable(f"{self.shown} has been removed: open it again to make a new one")
         return int(row[0])
-
-    def journal(
-        self,
-        *,
-        after: int = 0,
-        until: int | None = None,
-        earliest: datetime | None = None,
-        latest: datetime | None = None,
-        id: str | None = None,
-        limit: int = 1000,
-        newest_first: bool = False,
-    ) -> list[JournalEntry]:
-        """Return journal rows in ascending order, or the newest first."""
-        where = Conditions("%s")
-        where.add("space = ? AND sequence > ?", self._space, after)
-        for condition, value in (("sequence <= ?", until), ("id = ?", id)):
-            if value is not None:
-                where.add(condition, value)
-        where.add_span("at", earliest, latest)
-        columns = CHANGE_COLUMNS.replace("before, after", "before::text, after::text")
-        rows = self._connections.rows(
-            f"SELECT {columns} FROM reverie.journal WHERE {where} "
-            f"ORDER BY sequence {'DESC' if newest_first else 'ASC'}{format_limit(limit)}",
-            where.values,
-        )
-        return [decode_change(row) for row in rows]
-
-    # -- records -------------------------------------------------------------------------------------
-
-    def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
-        """Return the live records with one of these scopes and fingerprints."""
-        where = MemoryConditions(self._space, "record")
-        where.add(
-            "(it.scope, it.fingerprint) IN (SELECT * FROM unnest(?::text[], ?::text[]))",
-            [scope for scope, _ in marks],
-            [fingerprint for _, fingerprint in marks],
-        )
-        found: list[Record] = self._fetch_values("record", where)
-        return found
-
-    def find(
-        self,
-        wanted: Filter,
-        *,
-        order: Order = "updated",
-        containing: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> Iterator[Record]:
-        """Yield the records that match a filter, newest first, from one state of the memory."""
-        where = build_record_conditions(self._space, wanted, containing)
-        column = "updated_at" if order == "updated" else "at"
-        return self._scan("record", where, f"it.{column} DESC, it.key DESC", limit=limit, offset=offset)
-
-    def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
-        """Count the records that match a filter by category, tag, kind or scope."""
-        where = build_record_conditions(self._space, wanted)
-        column, source = {
-            "category": ("coalesce(it.category, '')", ""),
-            "tag": ("tag", " CROSS JOIN json_array_elements_text(it.body -> 'tags') AS tag"),
-            "kind": ("it.kind", ""),
-            "scope": ("it.scope", ""),
-        }[what]
-        rows = self._connections.rows(
-            f"SELECT {column}, count(*) FROM reverie.thing AS it{source} WHERE {where} GROUP BY 1",
-            where.values,
-        )
-        return dict(sorted((str(name), int(count)) for name, count in rows))
-
-    # -- conversations -------------------------------------------------------------------------------
-
-    def _fetch_turns(self, session: str, start: int, stop: int | None) -> list[Turn]:
-        where = MemoryConditions(self._space, "turn")
-        thread = "(SELECT key FROM reverie.thing WHERE space = %s AND subject = 'session' AND id = %s)"
-        where.add(f"it.thread = {thread}", self._space, session)
-        for bound, comparison in ((start, ">="), (stop, "<")):
-            if bound is not None and bound >= 0:
-                where.add(f"it.position {comparison} %s", bound)
-            elif bound is not None:
-                newest = f"(SELECT max(position) FROM reverie.thing WHERE space = %s AND thread = {thread})"
-                where.add(
-                    f"it.position {comparison} {newest} + 1 + %s", self._space, self._space, session, bound
-                )
-        return self._fetch_values("turn", where, order="it.position")
-
-    def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
-        """Yield every turn that matches a filter, newest first, from one state of the memory."""
-        where = build_turn_conditions(self._space, wanted, containing)
-        return self._scan("turn", where, "it.at DESC, it.key DESC")
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
@@ -345,38 +258,6 @@ class PostgresStore(DatabaseStore):
             )
             for key, body, position, last_at in rows
         ]
-
-    # -- pages -----------------------------------------------------------------------------------------
-
-    def _fetch_pages(self) -> list[Page]:
-        return self._fetch_values("page", MemoryConditions(self._space, "page"), order="it.id")
-
-    def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
-        where = MemoryConditions(self._space, "paragraph")
-        where.add("it.page = %s", page)
-        if start >= 0:
-            return self._fetch_values("paragraph", where, order="it.position, it.key", offset=start)
-        latest: list[Paragraph] = self._fetch_values(
-            "paragraph", where, order="it.position DESC, it.key DESC", limit=-start
-        )
-        return latest[::-1]
-
-    def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
-        """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
-        where = MemoryConditions(self._space, "paragraph")
-        where.add_any("it.page", logs)
-        return self._fetch_values(
-            "paragraph", where, order="it.page DESC, it.position DESC, it.key DESC", limit=limit
-        )
-
-    def logs(self) -> dict[str, int]:
-        """Return the names of all logs, sorted, with their numbers of paragraphs."""
-        where = MemoryConditions(self._space, "paragraph")
-        rows = self._connections.rows(
-            f"SELECT it.page, count(*) FROM reverie.thing AS it WHERE {where} GROUP BY 1 ORDER BY 1",
-            where.values,
-        )
-        return {str(page): int(count) for page, count in rows}
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -447,25 +328,12 @@ class PostgresStore(DatabaseStore):
         )
 
     def _count_records(self, wanted: Filter) -> tuple[int, int]:
-        where = build_record_conditions(self._space, wanted)
-        sql = f"SELECT count(*), coalesce(sum(it.length), 0) FROM reverie.thing AS it WHERE {where}"
-        ((passages, tokens),) = self._connections.rows(sql, where.values)
+        where = self._where("records")
+        where.add_record_filter(wanted)
+        ((passages, tokens),) = self._read("count(*), coalesce(sum(it.length), 0)", "records", where)
         return passages, tokens
 
     # -- working memory --------------------------------------------------------------------------------
-
-    def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
-        """Return the live entries of a namespace (None: of all) by namespace and key."""
-        rows = self._connections.rows(
-            f"SELECT {', '.join(ENTRIES.names)} FROM reverie.entry WHERE space = %s "
-            "AND (%s::text IS NULL OR namespace = %s) AND (expires_at IS NULL OR expires_at > %s) "
-            "ORDER BY namespace, key",
-            (self._space, namespace, namespace, to_microseconds(now)),
-        )
-        try:
-            return [ENTRIES.decode(row) for row in rows]
-        except UnreadableRow as error:
-            raise StoreCorrupt(f"an entry cannot be read, {error}: drop it with drop_entries") from error
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
@@ -527,29 +395,6 @@ class PostgresStore(DatabaseStore):
 
     # -- housekeeping ----------------------------------------------------------------------------------
 
-    def count(self, name: str) -> int:
-        """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
-        rows = self._connections.rows(
-            "SELECT value FROM reverie.counter WHERE space = %s AND name = %s", (self._space, name)
-        )
-        return int(rows[0][0]) if rows else 0
-
-    def cursor(self, name: str) -> str | None:
-        """Return the value of a cursor set by `commit`; None if there is none."""
-        rows = self._connections.rows(
-            "SELECT value FROM reverie.cursor WHERE space = %s AND name = %s", (self._space, name)
-        )
-        return str(rows[0][0]) if rows else None
-
-    def cursors(self, prefix: str = "") -> dict[str, str]:
-        """Return the values of all cursors by name, or of those whose names begin with a prefix."""
-        return dict(
-            self._connections.rows(
-                "SELECT name, value FROM reverie.cursor WHERE space = %s AND starts_with(name, %s) ORDER BY name",
-                (self._space, prefix),
-            )
-        )
-
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
         with self._connections.viewing():
@@ -562,22 +407,6 @@ class PostgresStore(DatabaseStore):
             (self._space, after, limit),
         )
         return [CopiedRow(*row) for row in rows]
-
-    @translating_damage()
-    def read_unjournaled(self) -> Unjournaled:
-        """Return what is not in the journal."""
-
-        def read(columns: str, table: str) -> list[Row]:
-            return self._connections.rows(
-                f"SELECT {columns} FROM reverie.{table} WHERE space = %s", (self._space,)
-            )
-
-        return Unjournaled(
-            entries=[ENTRIES.decode(row) for row in read(", ".join(ENTRIES.names), "entry")],
-            cursors=dict(read("name, value", "cursor")),
-            counters=dict(read("name, value", "counter")),
-            tombstones=[mark for (mark,) in read("mark", "tombstone")],
-        )
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
@@ -613,7 +442,33 @@ class PostgresStore(DatabaseStore):
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connections.rows(sql, values)
+
+    def _where(self, table: str) -> Conditions:
+        return MemoryConditions(self._space, _SUBJECTS.get(table))
+
+    def _name(self, table: str) -> str:
+        return f"reverie.{'thing' if table in _SUBJECTS else _TABLES[table]} AS it"
+
+    def _select(
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
+    ) -> list[Any]:
+        rows = self._connections.rows(
+            _VALUES.format(where, order) + format_limit(limit, offset), where.values
+        )
+        return [_decode_or_raise(subject, key, body) for key, body in rows]
+
+    def _select_changes(
+        self, where: Conditions, id: str | None, order: str, limit: int
+    ) -> list[JournalEntry]:
+        if id is not None:
+            where.add("it.id = ?", id)
+        columns = CHANGE_COLUMNS.replace("before, after", "before::text, after::text")
+        end = f" ORDER BY it.sequence {order}{format_limit(limit)}"
+        return [decode_change(row) for row in self._read(columns, "journal", where, end)]
+
+    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         if not wanted:
             self._connections.refuse_closed()
             return []
@@ -641,37 +496,15 @@ class PostgresStore(DatabaseStore):
             remember_documents(view.memo, subject, rows)
         return [_decode_or_raise(subject, *found[name]) for name in wanted if name in found]
 
-    def _fetch_values(
-        self,
-        subject: Subject,
-        where: MemoryConditions,
-        *,
-        order: str = "it.key",
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Any]:
-        rows = self._connections.rows(
-            f"SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {where} "
-            f"ORDER BY {order}{format_limit(limit, offset)}",
-            where.values,
-        )
-        return [_decode_or_raise(subject, key, body) for key, body in rows]
-
     def _scan(
-        self,
-        subject: Subject,
-        where: MemoryConditions,
-        order: str,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
     ) -> Iterator[Any]:
         """Yield the values that the conditions let through, leaving out what cannot be read.
 
         A few are read at once. Of more, a cursor of the server gives one batch after the other, and keeps a
         connection until the last one.
         """
-        sql = f"SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {where} ORDER BY {order}"
+        sql = _VALUES.format(where, order)
         most = _BATCH + 1 if limit is None else min(limit, _BATCH + 1)
         rows = self._connections.rows(sql + format_limit(most, offset), where.values)
         if len(rows) <= _BATCH:

@@ -18,8 +18,8 @@ from reverie.stores.codec import (
     decode_value,
 )
 from reverie.stores.postgres.connections import SET_SPACE, PostgresConnections
-from reverie.stores.postgres.statements import format_limit
 from reverie.stores.protocol import ServerStatus, StoreProblem
+from reverie.stores.sql import format_limit
 
 if TYPE_CHECKING:
     import psycopg

@@ -27,10 +27,8 @@ from reverie.domain.errors import (
     StoreUnavailable,
     is_out_of_files,
 )
-from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.record import Record
-from reverie.stores.base import Conditions, build_placeholders
 from reverie.stores.codec import (
     IN_ROW,
     SESSIONS,
@@ -45,6 +43,7 @@ from reverie.stores.codec import (
     to_json,
     to_short_document,
 )
+from reverie.stores.sql import Conditions, build_placeholders
 
 _FEW_FILES = 8
 _UNAVAILABLE = {
@@ -308,33 +307,31 @@ _HAS_TAG = (
 )
 
 
-def build_records_where(wanted: Filter, containing: str | None = None) -> Conditions:
-    """Return a filter as conditions on `records AS it`."""
-    where = Conditions()
-    where.add_record_filter(wanted, created_at="it.created_at")
-    for tag in wanted.tags:
-        folded = tag.casefold()
-        where.add(_HAS_TAG, to_json(folded), folded)
-    if wanted.headlines is not None:
-        where.add(f"it.parts IS {'NOT ' if wanted.headlines else ''}NULL")
-    _add_text(where, containing)
-    return where
+class SQLiteConditions(Conditions):
+    """Conditions in the SQL of SQLite."""
 
+    placeholder = "?"
+    created_at = "it.created_at"
+    role = "it.role"
+    parts = "it.parts"
 
-def build_turns_where(wanted: Filter, containing: str | None = None) -> Conditions:
-    """Return a filter as conditions on `turns AS it`."""
-    where = Conditions()
-    where.add_turn_filter(wanted, role="it.role")
-    if wanted.sessions:
-        sessions = Conditions()
-        sessions.add_any("id", wanted.sessions)
-        where.add(f"it.session IN (SELECT key FROM sessions WHERE {sessions})", *sessions.values)
-    _add_text(where, containing)
-    return where
+    def add_any(self, column: str, wanted: Sequence[Any]) -> None:
+        """Add that a column has one of some values."""
+        self.add(f"{column} IN ({build_placeholders(len(wanted))})", *wanted)
 
+    def add_tags(self, tags: Sequence[str]) -> None:
+        """Add that a record has all of some tags, whatever their case."""
+        for tag in tags:
+            folded = tag.casefold()
+            self.add(_HAS_TAG, to_json(folded), folded)
 
-def _add_text(where: Conditions, text: str | None) -> None:
-    """Add that the content has a text; nothing for None. SQLite's `lower` changes ASCII letters only."""
-    # Not LIKE: `%` and `_` would have to be escaped, and its patterns end at 50,000 bytes.
-    if text is not None:
-        where.add("instr(lower(it.content), lower(?)) > 0", text)
+    def add_sessions(self, ids: Sequence[str]) -> None:
+        """Add that a turn is of one of some sessions."""
+        comparison = "=" if len(ids) == 1 else "IN"  # with one session the index gives the order
+        marks = build_placeholders(len(ids))
+        self.add(f"it.session {comparison} (SELECT key FROM sessions WHERE id IN ({marks}))", *ids)
+
+    def add_text(self, text: str) -> None:
+        """Add that the content has a text. SQLite's `lower` changes ASCII letters only."""
+        # Not LIKE: `%` and `_` would have to be escaped, and its patterns end at 50,000 bytes.
+        self.add("instr(lower(it.content), lower(?)) > 0", text)

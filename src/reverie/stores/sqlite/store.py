@@ -7,59 +7,45 @@ Standard library only. A commit is acknowledged when it is on the disk (write-ah
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, build_os_error
+from reverie.domain.errors import InvalidInput, StoreError, StoreUnavailable, build_os_error
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import (
-    Conditions,
-    CopiedRow,
-    DatabaseStore,
-    Unjournaled,
-    build_placeholders,
-    translating_damage,
-)
+from reverie.stores.base import CopiedRow, translating_damage
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
-    ENTRIES,
-    PAGES,
-    PARAGRAPHS,
-    RECORDS,
     SESSIONS,
     TABLES,
-    TURNS,
     Row,
     TableCodec,
-    UnreadableRow,
-    count_positions,
     get_id,
     lengthen_document,
 )
 from reverie.stores.forks import not_forking
-from reverie.stores.protocol import CommitOptions, Order
+from reverie.stores.protocol import CommitOptions
+from reverie.stores.sql import Conditions, SQLStore, build_placeholders
 from reverie.stores.sqlite.connections import ConnectionPool, Connections, is_read_only
 from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
 from reverie.stores.sqlite.reading import (
     EACH_TAG,
     SEARCHED,
+    SQLiteConditions,
     build_overview,
-    build_records_where,
     build_select,
-    build_turns_where,
     decode_entries,
     decode_or_raise,
     decode_or_skip,
@@ -89,7 +75,7 @@ _KEYS_OF_ID = " UNION ALL ".join(
 )
 
 
-class SQLiteStore(DatabaseStore):
+class SQLiteStore(SQLStore):
     """A store in one SQLite file. Safe to use from several threads, from several processes, and across forks.
 
     Args:
@@ -110,6 +96,16 @@ class SQLiteStore(DatabaseStore):
         >>> store = SQLiteStore(Path("agent/reverie.db"), analyse=analyse)      # doctest: +SKIP
         >>> store.commit([Change(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
     """
+
+    _TALLIED = MappingProxyType(
+        {
+            "category": ("coalesce(category, '')", ""),
+            "tag": ("value", f", {EACH_TAG}"),
+            "kind": ("kind", ""),
+            "scope": ("scope", ""),
+        }
+    )
+    _COUNTED = ("1", "")  # grouping would sort all records first, and takes three times as long
 
     def __init__(
         self,
@@ -172,19 +168,6 @@ class SQLiteStore(DatabaseStore):
             changes.add_tombstones(tombstones)
             return changes.finish(actor=actor, at=at, note={"operation": "forget"})
 
-    def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of some marks that `erase` has stored."""
-        found: set[str] = set()
-        for start in range(0, len(marks), _CHUNK):
-            some = pad_values(marks[start : start + _CHUNK])
-            found.update(
-                mark
-                for (mark,) in self._connections.rows(
-                    f"SELECT mark FROM tombstones WHERE mark IN ({build_placeholders(len(some))})", some
-                )
-            )
-        return found
-
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs."""
         # The store first: then no reader is left that could analyse what was erased again.
@@ -213,113 +196,11 @@ class SQLiteStore(DatabaseStore):
             found |= dict(self._connections.rows(sql, some * (len(TABLES) + 1)))
         return [found[key] for key in sorted(found)]
 
-    def sequence_at(self, moment: datetime) -> int:
-        """Return the number of the last journal row made at a moment or before it; 0 if there is none."""
-        sql = "SELECT coalesce(max(sequence), 0) FROM journal WHERE at <= ?"
-        return int(self._connections.rows(sql, (to_microseconds(moment),))[0][0])
-
-    def journal(
-        self,
-        *,
-        after: int = 0,
-        until: int | None = None,
-        earliest: datetime | None = None,
-        latest: datetime | None = None,
-        id: str | None = None,
-        limit: int = 1000,
-        newest_first: bool = False,
-    ) -> list[JournalEntry]:
-        """Return journal rows in ascending order, or the newest first."""
-        where = Conditions()
-        where.add("sequence > ?", after)
-        if until is not None:
-            where.add("sequence <= ?", until)
-        where.add_span("at", earliest, latest)
-        if id is not None:
-            where.add(
-                f"sequence IN (SELECT sequence FROM journal WHERE sequence IN ({_KEYS_OF_ID}) UNION ALL "
-                f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({_KEYS_OF_ID}))",
-                *(id,) * 2 * _KEYS_OF_ID.count("?"),
-            )
-        order, comparison = ("DESC", "<") if newest_first else ("ASC", ">")
-        sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE {{}} ORDER BY sequence {order} LIMIT ?"
-        with self._connections.reading() as file:
-            while rows := file.execute(sql.format(where), (*where.values, limit)).fetchall():
-                if entries := list(decode_entries(file, rows)):
-                    return entries
-                where.add(f"sequence {comparison} ?", rows[-1][0])  # an empty answer would mean the end
-        return []
-
-    # -- records -------------------------------------------------------------------------------------
-
-    def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
-        """Return the live records with one of these scopes and fingerprints."""
-        sql = (
-            f"SELECT {RECORDS.selected} FROM records AS it "
-            "WHERE it.scope = ? AND it.fingerprint = ? AND it.archived_at IS NULL"
-        )
-        with self._connections.viewing() if len(marks) > 1 else nullcontext():
-            return [
-                decode_or_raise(RECORDS, row) for mark in marks for row in self._connections.rows(sql, mark)
-            ]
-
-    def find(
-        self,
-        wanted: Filter,
-        *,
-        order: Order = "updated",
-        containing: str | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> Iterator[Record]:
-        """Yield the records that match a filter, newest first, from one state of the file."""
-        where = build_records_where(wanted, containing)
-        plus = "+" if wanted.headlines else ""  # keeps SQLite from reading all records in the order of time
-        sql = f"SELECT key FROM records AS it WHERE {where} ORDER BY {plus}{order}_at DESC, key DESC LIMIT ? OFFSET ?"
-        return self._scan(RECORDS, sql, (*where.values, -1 if limit is None else limit, offset))
-
-    def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
-        """Count the records that match a filter by category, tag, kind or scope."""
-        where = build_records_where(wanted)
-        column, source = {
-            "category": ("coalesce(category, '')", ""),
-            "tag": ("value", f", {EACH_TAG}"),
-            "kind": ("kind", ""),
-            "scope": ("scope", ""),
-        }[what]
-        # Counted here: GROUP BY would sort them all first, and takes three times as long.
-        with self._connections.reading() as file:
-            found = file.execute(f"SELECT {column} FROM records AS it{source} WHERE {where}", where.values)
-            return dict(sorted(Counter(name for (name,) in found).items()))
-
-    # -- conversations -------------------------------------------------------------------------------
-
-    def _fetch_turns(self, session: str, start: int, stop: int | None) -> list[Turn]:
-        with self._connections.reading() as file:
-            (last,) = file.execute(
-                "SELECT max(position) FROM turns WHERE session = (SELECT key FROM sessions WHERE id = ?)",
-                (session,),
-            ).fetchone()
-            first, end, _ = slice(start, stop).indices(count_positions(last, session))
-            rows = file.execute(
-                f"SELECT {TURNS.selected} FROM {TURNS.source} "
-                "WHERE sessions.id = ? AND it.position >= ? AND it.position < ? ORDER BY it.position",
-                (session, first, end),
-            ).fetchall()
-        return [decode_or_raise(TURNS, row) for row in rows]
-
-    def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
-        """Yield every turn that matches a filter, newest first, from one state of the file."""
-        where = build_turns_where(wanted, containing)
-        return self._scan(
-            TURNS, f"SELECT key FROM turns AS it WHERE {where} ORDER BY at DESC, key DESC", where.values
-        )
-
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
         """Return sessions with their numbers of turns, the most recently active first."""
-        where = Conditions()
+        where = SQLiteConditions()
         if scopes is not None:
             where.add_any("it.scope", scopes)
         rows = self._connections.rows(
@@ -330,38 +211,6 @@ class SQLiteStore(DatabaseStore):
             (*where.values, -1 if limit is None else limit),
         )
         return [build_overview(*row) for row in rows]
-
-    # -- pages -----------------------------------------------------------------------------------------
-
-    def _fetch_pages(self) -> list[Page]:
-        rows = self._connections.rows(f"SELECT {PAGES.selected} FROM {PAGES.source} ORDER BY it.id")
-        return [decode_or_raise(PAGES, row) for row in rows]
-
-    def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
-        order, limit, offset = ("DESC", -start, 0) if start < 0 else ("ASC", -1, start)
-        rows = self._connections.rows(
-            f"SELECT {PARAGRAPHS.selected} FROM {PARAGRAPHS.source} WHERE it.page = ? "
-            f"ORDER BY it.position {order}, it.key {order} LIMIT ? OFFSET ?",
-            (page, limit, offset),
-        )
-        found = [decode_or_raise(PARAGRAPHS, row) for row in rows]
-        return found[::-1] if start < 0 else found
-
-    def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
-        """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
-        rows = self._connections.rows(
-            f"SELECT {PARAGRAPHS.selected} FROM {PARAGRAPHS.source} "
-            f"WHERE it.page IN ({build_placeholders(len(logs))}) "
-            "ORDER BY it.page DESC, it.position DESC, it.key DESC LIMIT ?",
-            (*logs, limit),
-        )
-        return [decode_or_raise(PARAGRAPHS, row) for row in rows]
-
-    def logs(self) -> dict[str, int]:
-        """Return the names of all logs, sorted, with their numbers of paragraphs."""
-        return dict(
-            self._connections.rows("SELECT page, count(*) FROM paragraphs GROUP BY page ORDER BY page")
-        )
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -398,29 +247,11 @@ class SQLiteStore(DatabaseStore):
         return self._derived.read_measures(areas)
 
     def _count_records(self, wanted: Filter) -> tuple[int, int]:
-        where = Conditions()
-        where.add_record_filter(replace(wanted, archived=None), created_at="it.at")  # others have no passage
+        where = SQLiteConditions()
+        where.add_record_filter(replace(wanted, archived=None))  # others have no passage
         return self._derived.count_records(where, where.values)
 
     # -- working memory --------------------------------------------------------------------------------
-
-    def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
-        """Return the live entries of a namespace (None: of all) by namespace and key."""
-        where = Conditions()
-        if namespace is not None:
-            where.add("namespace = ?", namespace)
-        where.add("(expires_at IS NULL OR expires_at > ?)", to_microseconds(now))
-        rows = self._connections.rows(
-            f"SELECT {', '.join(ENTRIES.names)} FROM entries WHERE {where} ORDER BY namespace, key",
-            where.values,
-        )
-        try:
-            return [ENTRIES.decode(row) for row in rows]
-        except UnreadableRow as error:
-            raise StoreCorrupt(
-                f"an entry {f'of namespace {namespace!r} ' if namespace is not None else ''}cannot be read, "
-                f"{error}: drop it with drop_entries"
-            ) from error
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
@@ -450,23 +281,6 @@ class SQLiteStore(DatabaseStore):
             )
 
     # -- housekeeping ----------------------------------------------------------------------------------
-
-    def count(self, name: str) -> int:
-        """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
-        rows = self._connections.rows("SELECT value FROM counters WHERE name = ?", (name,))
-        if rows and type(rows[0][0]) is not int:
-            raise StoreCorrupt(f"the counter {name!r} is no number: run check()")
-        return rows[0][0] if rows else 0
-
-    def cursor(self, name: str) -> str | None:
-        """Return the value of a cursor set by `commit`; None if there is none."""
-        rows = self._connections.rows("SELECT value FROM cursors WHERE name = ?", (name,))
-        return str(rows[0][0]) if rows else None
-
-    def cursors(self, prefix: str = "") -> dict[str, str]:
-        """Return the values of all cursors by name, or of those whose names begin with a prefix."""
-        question = "SELECT name, value FROM cursors WHERE name >= ? AND name < ? ORDER BY name"
-        return dict(self._connections.rows(question, (prefix, f"{prefix}\U0010ffff")))
 
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
@@ -531,17 +345,6 @@ class SQLiteStore(DatabaseStore):
             rows.append(CopiedRow._make((*row[:9], *documents, name)))
         return rows
 
-    @translating_damage()
-    def read_unjournaled(self) -> Unjournaled:
-        """Return what is not in the journal."""
-        read = self._connections.rows
-        return Unjournaled(
-            entries=[ENTRIES.decode(row) for row in read(f"SELECT {', '.join(ENTRIES.names)} FROM entries")],
-            cursors=dict(read("SELECT name, value FROM cursors")),
-            counters=dict(read("SELECT name, value FROM counters")),
-            tombstones=[mark for (mark,) in read("SELECT mark FROM tombstones")],
-        )
-
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
         stale = []
@@ -564,7 +367,50 @@ class SQLiteStore(DatabaseStore):
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._connections.rows(sql, values)
+
+    def _where(self, table: str) -> Conditions:
+        return SQLiteConditions()
+
+    def _name(self, table: str) -> str:
+        return f"{table} AS it"
+
+    def _select(
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
+    ) -> list[Any]:
+        table = TABLES[subject]
+        rows = self._connections.rows(
+            f"SELECT {table.selected} FROM {table.source} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
+            (*where.values, -1 if limit is None else limit, offset),
+        )
+        return [decode_or_raise(table, row) for row in rows]
+
+    def _scan(
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
+    ) -> Iterator[Any]:
+        sql = f"SELECT it.key FROM {self._name(TABLES[subject].name)} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"
+        values = (*where.values, -1 if limit is None else limit, offset)
+        for _, thing in self._iterate_keyed_things(TABLES[subject], sql, values):
+            yield thing
+
+    def _iterate_keyed_things(
+        self, table: TableCodec[Any], sql: str, values: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the keys that a query returns, in its order, with their values, without those that cannot be read.
+
+        Keys are read first, then rows in batches, because sorting keys is cheaper than sorting rows. A batch with a
+        text that is not UTF-8 is read again, so that only its row is left out.
+        """
+        with self._connections.reading() as file:
+            cursor = file.execute(sql, values)
+            while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
+                rows = fetch_by_key(file, table, keys)
+                for key in keys:
+                    if (thing := decode_or_skip(table, key, rows.get(key, ()))) is not None:
+                        yield key, thing
+
+    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         table = TABLES[subject]
         found: dict[str | int, Row] = {}
         for column, names in (
@@ -577,22 +423,20 @@ class SQLiteStore(DatabaseStore):
                 found |= {row[int(column == "id")]: row[1:] for row in rows}
         return [decode_or_raise(table, found[name]) for name in wanted if name in found]
 
-    def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
-        """Yield the values whose keys a query returns, in its order, without those that cannot be read.
-
-        Keys are read first, then rows in batches, because sorting keys is cheaper than sorting rows. A batch with a
-        text that is not UTF-8 is read again, so that only its row is left out.
-        """
-        for _, thing in self._iterate_keyed_things(table, sql, values):
-            yield thing
-
-    def _iterate_keyed_things(
-        self, table: TableCodec[T], sql: str, values: Sequence[Any]
-    ) -> Iterator[tuple[int, T]]:
+    def _select_changes(
+        self, where: Conditions, id: str | None, order: str, limit: int
+    ) -> list[JournalEntry]:
+        if id is not None:
+            where.add(
+                f"it.sequence IN (SELECT sequence FROM journal WHERE sequence IN ({_KEYS_OF_ID}) UNION ALL "
+                f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({_KEYS_OF_ID}))",
+                *(id,) * 2 * _KEYS_OF_ID.count("?"),
+            )
+        sql = f"SELECT {CHANGE_COLUMNS} FROM journal AS it WHERE {{}} ORDER BY it.sequence {order} LIMIT ?"
         with self._connections.reading() as file:
-            cursor = file.execute(sql, values)
-            while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
-                rows = fetch_by_key(file, table, keys)
-                for key in keys:
-                    if (thing := decode_or_skip(table, key, rows.get(key, ()))) is not None:
-                        yield key, thing
+            while rows := file.execute(sql.format(where), (*where.values, limit)).fetchall():
+                if entries := list(decode_entries(file, rows)):
+                    return entries
+                # An empty answer would mean the end.
+                where.add(f"it.sequence {'<' if order == 'DESC' else '>'} ?", rows[-1][0])
+        return []
