@@ -176,8 +176,10 @@ def test_a_backup_goes_over_no_other_file_unless_told(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="there is no folder"):
             memory.admin.backup(tmp_path / "missing" / "kept.zip")
     assert recover(target, tmp_path / "new").backup.records == 4
-    with Memory.open(":memory:") as nowhere, pytest.raises(InvalidInput, match="in no folder"):
+    with Memory.open(":memory:") as nowhere:
+        nowhere.save("Ana sails")
         nowhere.admin.backup(tmp_path / "other.zip")
+    assert recover(tmp_path / "other.zip", tmp_path / "other").backup.records == 1
 
 
 def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
