@@ -8,7 +8,7 @@ import stat
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,7 @@ class _Kind(NamedTuple):
 
     part: Part
     severity: Severity
+    label: str = ""
     fix: str = ""
     remedy: Remedy | None = None
 
@@ -116,7 +117,17 @@ def build_finding(code: str, what: str, about: Iterable[str] = (), **differing: 
         about: All ids or names of files concerned.
         differing: Fields in which it differs from others of its code.
     """
-    return Finding(code=code, what=what, about=tuple(about), **{**_KINDS[code]._asdict(), **differing})
+    kind = _KINDS[code]
+    fields = {"part": kind.part, "severity": kind.severity, "fix": kind.fix, "remedy": kind.remedy}
+    return Finding(code=code, what=what, about=tuple(about), **fields | differing)
+
+
+def list_things(code: str, names: Iterable[str], **differing: Any) -> list[Finding]:
+    """Return the finding about things of which a code's label says what they are; none for no things."""
+    names = tuple(names)
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    what = f"{_KINDS[code].label}: {len(names):,} ({shown})"
+    return [build_finding(code, what, names, **differing)] if names else []
 
 
 def build_repair_findings(report: RepairReport) -> list[Finding]:
@@ -136,12 +147,6 @@ def get_part(remedy: Remedy) -> Part:
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 file`, `6,097 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def summarize_names(names: Sequence[str], one: str, several: str) -> str:
-    """Return how many names there are, and the first of them."""
-    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    return f"{len(names):,} {one if len(names) == 1 else several} ({shown})"
 
 
 def to_relative_path(file: Path, path: Path) -> str:
@@ -171,7 +176,6 @@ def check_folder(path: Path) -> Iterator[Finding]:
     yield from _check_obstacles(path)
     yield from _check_modes(path)
     yield from _check_leftovers(path)
-    yield from _check_database_copies(path)
 
 
 def is_obstructed(path: Path, *names: str) -> bool:
@@ -201,30 +205,22 @@ def _explain_obstacle(place: Path) -> str:
 
 def _check_obstacles(path: Path) -> Iterator[Finding]:
     for name in (*_FOLDERS, *_FILES):
-        if why := _explain_obstacle(path / name):
-            holds_data = name in ("memory", "sessions")
-            fix = "move it away, and run `reverie doctor --fix`"
-            if "may not" in why or "looked at" in why:
-                fix = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
-            yield build_finding(
-                "in-the-way",
-                f"{name} is {why}: what belongs there is not kept on disk",
-                (name,),
-                part="files" if holds_data or name in _FILES else "index",
-                severity="error" if holds_data else "warning",
-                fix=fix,
-            )
+        if not (why := _explain_obstacle(path / name)):
+            continue
+        differing: dict[str, Any] = {}
+        if name in ("memory", "sessions"):
+            differing = {"part": "files", "severity": "error"}
+        if "may not" in why or "looked at" in why:
+            differing["fix"] = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
+        what = f"{name} is {why}: what belongs there is not kept on disk"
+        yield build_finding("in-the-way", what, (name,), **differing)
 
 
 def _check_modes(path: Path) -> Iterator[Finding]:
     exposed = _find_exposed_files(path)
-    if exposed:
-        names = tuple(to_relative_path(file, path) for file in exposed)
-        reach = any(_can_be_reached(file, path) for file in exposed)
-        shut = "" if reach else ", were no folder above them closed"
-        what = summarize_names(names, "file or folder", "files and folders")
-        what += f" could be read by other users{shut}"
-        yield build_finding("modes", what, names, severity="warning" if reach else "note")
+    reach = any(_can_be_reached(file, path) for file in exposed)
+    names = [to_relative_path(file, path) for file in exposed]
+    yield from list_things("modes", names, severity="warning" if reach else "note")
     mode = path.stat().st_mode
     if mode & _OTHERS:
         harm = bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
@@ -275,30 +271,16 @@ def set_modes(path: Path) -> None:
 
 
 def _check_leftovers(path: Path) -> Iterator[Finding]:
-    what = "{} were left by a process that was killed; they hold nothing that is not here"
-    drafts = _find_abandoned_drafts(path)
-    yield from _report("drafts", what, drafts, path, "unfinished database", "unfinished databases")
-    what = "room is taken by {} of another version of Reverie"
-    yield from _report("other-index", what, find_other_indexes(path), path, "search index", "search indexes")
-    what = "{} of a coding agent, kept for the next hook: no backup has that"
-    yield from _report("hooks-waiting", what, (path / HOOKS).glob("[0-9]*.json"), path, "event", "events")
-
-
-def _report(
-    code: str, what: str, files: Iterable[Path], path: Path, one: str, several: str
-) -> Iterator[Finding]:
-    """Report files, if there are any.
-
-    Args:
-        code: The code of the finding.
-        what: What is wrong, with `{}` for their number and names.
-        files: The files.
-        path: The memory's folder.
-        one: What one of them is called.
-        several: What several of them are called.
-    """
-    if names := tuple(to_relative_path(file, path) for file in sorted(files)):
-        yield build_finding(code, what.format(summarize_names(names, one, several)), names)
+    """Report unfinished files, and copies of the database, about which a person has to decide."""
+    found = {
+        "drafts": _find_abandoned_drafts(path),
+        "other-index": find_other_indexes(path),
+        "hooks-waiting": (path / HOOKS).glob("[0-9]*.json"),
+        "moved-aside": (file for moved in MOVED_ASIDE for file in path.glob(moved)),
+        "old-backups": path.glob(UPGRADE_COPIES),
+    }
+    for code, files in found.items():
+        yield from list_things(code, (to_relative_path(file, path) for file in sorted(files)))
 
 
 def _find_abandoned_drafts(path: Path) -> list[Path]:
@@ -322,16 +304,6 @@ def remove_leftovers(path: Path) -> None:
             shutil.rmtree(file)
         else:
             file.unlink(missing_ok=True)
-
-
-def _check_database_copies(path: Path) -> Iterator[Finding]:
-    """Report copies of the database, about which a person has to decide."""
-    what = "{}, from before a rebuild or a recovery: they hold what was forgotten or removed since"
-    copies = (file for moved in MOVED_ASIDE for file in path.glob(moved))
-    one, several = "replaced database is kept", "replaced databases are kept"
-    yield from _report("moved-aside", what, copies, path, one, several)
-    what = "{} made before an update of Reverie are kept; they hold what was forgotten or removed since"
-    yield from _report("old-backups", what, path.glob(UPGRADE_COPIES), path, "backup", "backups")
 
 
 # -- a memory that cannot be opened ------------------------------------------------------------------------
@@ -402,20 +374,6 @@ _PATIENCE_S = 0.1
 _WAIT_S = 600.0
 
 
-_DIFFERENCES = {
-    "files-unread": ("file cannot be read", "files cannot be read"),
-    "files-missing": ("file is missing", "files are missing"),
-    "files-differ": ("file differs from the database", "files differ from the database"),
-    "files-unknown": ("file corresponds to nothing", "files correspond to nothing"),
-    "drafts-left": (
-        "draft of a file was left by a process that was killed",
-        "drafts of files were left by processes that were killed",
-    ),
-    "files-foreign": ("file is not Reverie's", "files are not Reverie's"),
-}
-"""Codes of findings about files, each with its wording for one file and for several."""
-
-
 def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]) -> Iterator[Finding]:
     """Report what is wrong with the files of a memory, except their modes; count them in `checked`."""
     folder.flush(_WAIT_S)
@@ -437,9 +395,8 @@ def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter
         fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
         yield build_finding("conflict", what, (conflict.of, conflict.path), fix=fix)
     reported = " ".join(problem.what for problem in problems)
-    for code, (one, several) in _DIFFERENCES.items():
-        if paths := [path for path in differences.get(code, ()) if repr(path) not in reported]:
-            yield build_finding(code, summarize_names(paths, one, several), paths)
+    for code, paths in differences.items():
+        yield from list_things(code, (path for path in paths if repr(path) not in reported))
 
 
 def _compare_files(store: Store, state: FileState, root: Path, checked: Counter[str]) -> dict[str, list[str]]:
@@ -457,10 +414,10 @@ def _compare_files(store: Store, state: FileState, root: Path, checked: Counter[
     suspects += [path for path in scan(root, {}).added if path not in expected]
     if suspects:
         time.sleep(_PATIENCE_S)  # a writer may be between a change and its file
-    differences: dict[str, list[str]] = {code: [] for code in _DIFFERENCES}
+    differences: dict[str, list[str]] = {}
     for path in suspects:
         if code := _compare_file(store, state, disk, path):
-            differences[code].append(path)
+            differences.setdefault(code, []).append(path)
     differences["drafts-left"] = [path for path, _ in disk.list_drafts()]
     differences["files-foreign"] = _find_foreign_files(root)
     return differences
@@ -485,27 +442,14 @@ def _compare_file(store: Store, state: FileState, disk: AtomicFolder, path: str)
     """Return the code of the finding about a file; empty if it is as the store says."""
     wanted = render_expected_content(store, state, path)
     try:
-        content = _read_content(disk, path)
+        content = disk.read(path)
+    except UnsafePath:
+        content = None
     except OSError:
         return "files-unread"
-    if wanted is None:
-        return "files-unknown" if content is not None else ""
-    if content is None:
-        return "files-missing"
-    return "files-differ" if content != wanted.data else ""
-
-
-def _read_content(disk: AtomicFolder, path: str) -> bytes | None:
-    """Return the content of a file; None if it is missing or must not be read.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    try:
-        result = disk.read(path)
-    except UnsafePath:
-        return None
-    return None if result is None else result[0]
+    if wanted is None or content is None:
+        return ("files-unknown" if content else "") if wanted is None else "files-missing"
+    return "files-differ" if content[0] != wanted.data else ""
 
 
 def _find_foreign_files(root: Path) -> list[str]:

@@ -26,9 +26,9 @@ from reverie.admin.doctor.checks import (
     count,
     get_part,
     is_obstructed,
+    list_things,
     remove_leftovers,
     set_modes,
-    summarize_names,
 )
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
@@ -166,19 +166,9 @@ class Doctor:
     def _check_secrets(self) -> Iterator[Finding]:
         """Report things that hold secrets, without the secrets."""
         exposures = () if self._redactor is None else self._redactor.find()
-        if names := tuple(f"{each.subject} {each.id}" for each in exposures if not each.named):
-            yield build_finding(
-                "secrets-stored",
-                f"{summarize_names(names, 'thing holds', 'things hold')} what looks like a secret: "
-                "a key, a token, a password or the like",
-                names,
-            )
-        if names := tuple(f"{each.subject} {each.id}" for each in exposures if each.named):
-            yield build_finding(
-                "secret-name",
-                f"the names of {summarize_names(names, 'thing', 'things')} look like secrets",
-                names,
-            )
+        for code, is_named in (("secrets-stored", False), ("secret-name", True)):
+            found = (f"{each.subject} {each.id}" for each in exposures if each.named == is_named)
+            yield from list_things(code, found)
 
     # -- the index -----------------------------------------------------------------------------------------
 

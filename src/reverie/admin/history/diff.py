@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value
@@ -183,23 +184,16 @@ def format_unified_diff(before: str, after: str) -> list[str]:
     ['  one', '- two', '+ 2']
     """
     old, new = list(_split_pieces(before)), list(_split_pieces(after))
-    pieces: list[tuple[str, str]] = []
-    i = j = 0
-    for a, b in [*match_items(old, new), (len(old), len(new))]:
-        pieces += [("-", piece) for piece in old[i:a]]
-        pieces += [("+", piece) for piece in new[j:b]]
-        pieces += [(" ", piece) for piece in old[a : a + 1]]
-        i, j = a + 1, b + 1
-    near = {
-        n + away for n, (mark, _) in enumerate(pieces) if mark != " " for away in range(-CONTEXT, CONTEXT + 1)
-    }
     lines: list[str] = []
-    for n, (mark, piece) in enumerate(pieces):
-        if n in near:
-            lines.append(f"{mark} {piece}".rstrip())
-        elif not lines or lines[-1] != "…":
+    end = 0
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
+        if group[0][1] > end:
             lines.append("…")
-    return lines
+        for tag, i, end, j, stop in group:
+            marks = "  " if tag == "equal" else "-+"
+            lines += (f"{marks[0]} {piece}".rstrip() for piece in old[i:end])
+            lines += (f"{marks[1]} {piece}".rstrip() for piece in new[j:stop] if tag != "equal")
+    return [*lines, "…"] if end < len(old) else lines
 
 
 def _split_pieces(text: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 
 from reverie.admin.history.diff import (
     Blame,
@@ -35,7 +35,7 @@ Clocks are set back now and then, so the times in the journal need not ascend. T
 up to the last entry with a time by then, because the store only ever held such a prefix. A transaction is never split.
 """
 
-_FEW, _MORE = 32, 8  # most transactions are small
+_FEW = 32  # most transactions are small
 _CHUNK = 500
 
 
@@ -86,12 +86,9 @@ def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:
     Raises:
         NotFound: there is no change of that number.
     """
-    batch, limit = get_row(store, number).batch, _FEW
-    while True:
-        rows = store.journal(after=batch - 1, limit=limit)
-        if len(rows) < limit or rows[-1].batch != batch:
-            return [row for row in rows if row.batch == batch]
-        limit *= _MORE
+    batch = get_row(store, number).batch
+    rows = iter_rows_forwards(store, after=batch - 1, chunk=_FEW)
+    return list(takewhile(lambda row: row.batch == batch, rows))
 
 
 def validate_number(

@@ -22,7 +22,7 @@ from reverie.admin.history.journal import (
 )
 from reverie.consolidation.pair_judge import ACTOR
 from reverie.consolidation.plan import ApplyResult
-from reverie.domain.change import Change, JournalEntry, Subject, Value
+from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
@@ -202,23 +202,12 @@ class History(Journal):
     def _list_ends(self, rows: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
         """Yield the changes that ended other records for a record that is undone here, and that still stand."""
         for row in rows:
-            added = row.after
-            if row.before is not None or not isinstance(added, Record):
+            if row.before is not None or not isinstance(added := row.after, Record):
                 continue
             for old in read_or_none(self._store.records, self._store.citing([added.id])):
-                if old is None or old.replaced_by != added.id:
-                    continue
-                newest = self._store.journal(id=old.id, after=row.batch - 1, newest_first=True)
-                for other in newest:
-                    before, after = other.before, other.after
-                    if (
-                        isinstance(before, Record)
-                        and isinstance(after, Record)
-                        and before.replaced_by != added.id
-                        and after.replaced_by == added.id
-                    ):
-                        yield other
-                        break
+                if old is not None and old.replaced_by == added.id:
+                    newest = self._store.journal(id=old.id, after=row.batch - 1, newest_first=True)
+                    yield from [other for other in newest if _get_end(other) == added.id][:1]
 
     def _validate_number(self, value: object, name: str) -> int:
         advice = "pass the number of a change, as `history` gives it"
@@ -244,57 +233,19 @@ class History(Journal):
             if now[name] != value:
                 yield Change(before=value, after=now[name])
 
-    def _find_torn_sessions(self, edits: Sequence[Change]) -> Iterator[tuple[str, str]]:
-        """Yield the sessions of which turns would be left without the session or without earlier turns, and why."""
-        exists: dict[str, bool] = {}
-        places: dict[str, set[int]] = {}
-        for edit in edits:
-            value = edit.value
-            if not isinstance(value, Turn | SessionState):
-                continue
-            name = value.session if isinstance(value, Turn) else value.id
-            if name not in places:
-                places[name] = self._list_positions(name)
-                exists[name] = self._store.session(name) is not None
-            if isinstance(value, SessionState):
-                exists[name] = edit.after is not None
-                if places[name] and not exists[name]:
-                    yield name, f"session {name!r} has turns: undo what added them too, or everything since"
-            elif edit.after is None:
-                places[name].discard(value.position)
-            else:
-                places[name].add(value.position)
-                if not exists[name]:
-                    yield name, f"the session {name!r} of turn {value.id!r} has gone: undo that too"
-        for name, positions in places.items():
-            missing = next((n for n in range(len(positions)) if n not in positions), None)
-            if missing is not None:
-                yield (
-                    name,
-                    f"session {name!r} would have later turns but none at position {missing}: turns in the "
-                    "middle cannot go, nor come back, without the later ones; undo these too",
-                )
-
-    def _list_positions(self, session: str) -> set[int]:
-        last = self._store.turns(session=session, start=-1)
-        return set(range(last[0].position + 1)) if last else set()
-
     def _fetch_present(self, rows: Sequence[JournalEntry]) -> dict[Name, Value | None]:
         """Return the present versions of changed things."""
-        ids: dict[Subject, dict[str, None]] = {}
-        for row in rows:
-            assert row.edit is not None
-            ids.setdefault(row.subject, {})[row.edit.id] = None
-        now: dict[Name, Value | None] = {}
-        for subject, names in ids.items():
-            now |= dict.fromkeys(((subject, name) for name in names), None)
-            now |= {(subject, value.id): value for value in self._read(subject, list(names))}
+        now: dict[Name, Value | None] = {
+            (row.subject, row.edit.id): None for row in rows if row.edit is not None
+        }
+        ids: dict[Subject, list[str]] = {}
+        for subject, name in now:
+            ids.setdefault(subject, []).append(name)
+        sessions = map(self._store.session, ids.pop("session", ()))
+        found = [value for subject, names in ids.items() for value in get_reader(self._store, subject)(names)]
+        for value in (*found, *filter(None, sessions)):
+            now[get_subject(value), value.id] = value
         return now
-
-    def _read(self, subject: Subject, names: Sequence[str]) -> Iterable[Value]:
-        if subject == "session":
-            return [state for name in names if (state := self._store.session(name)) is not None]
-        return get_reader(self._store, subject)(names)
 
     def _list_later_changes(self, row: JournalEntry, undone: set[int]) -> list[JournalEntry]:
         """Return the later changes of the same thing that are not undone."""
@@ -304,12 +255,33 @@ class History(Journal):
 
     def _refuse_broken(self, edits: Sequence[Change]) -> None:
         """Raise `Conflict` if some of the result could not exist without the rest."""
-        for _, why in self._find_torn_sessions(edits):
-            raise Conflict(why)
         final = {(edit.subject, edit.id): edit.after for edit in edits}
+        for session in {name for edit in edits for name in _extract_session(edit)}:
+            self._refuse_torn_session(session, edits, final)
         for value in final.values():
             if isinstance(value, Record):
                 self._refuse_twin(value, final)
+
+    def _refuse_torn_session(
+        self, session: str, edits: Sequence[Change], final: dict[Name, Value | None]
+    ) -> None:
+        """Raise `Conflict` if turns would be left without their session or without earlier turns."""
+        last = self._store.turns(session=session, start=-1)
+        positions = set(range(last[0].position + 1)) if last else set()
+        for edit in edits:
+            if isinstance(turn := edit.value, Turn) and turn.session == session:
+                (positions.discard if edit.after is None else positions.add)(turn.position)
+        if positions and final.get(("session", session), self._store.session(session)) is None:
+            raise Conflict(
+                f"session {session!r} would be gone, and it has turns: undo what added or removed them too, or "
+                "everything since"
+            )
+        if positions != set(range(len(positions))):
+            missing = next(number for number in range(len(positions)) if number not in positions)
+            raise Conflict(
+                f"session {session!r} would have later turns but none at position {missing}: turns in the middle "
+                "cannot go, nor come back, without the later ones; undo these too"
+            )
 
     def _refuse_twin(self, record: Record, final: dict[Name, Value | None]) -> None:
         twin = None if record.archived else self._store.record_like(record.scope, record.fingerprint)
@@ -318,6 +290,13 @@ class History(Journal):
                 f"record {record.id!r} would say the same as the live record {twin.id!r}: "
                 "archive that one first"
             )
+
+
+def _get_end(row: JournalEntry) -> str:
+    """Return the id of the record for which a change ended its own; empty if it ended nothing."""
+    before, after = row.before, row.after
+    is_of_record = isinstance(before, Record) and isinstance(after, Record)
+    return after.replaced_by if is_of_record and before.replaced_by != after.replaced_by else ""  # type: ignore[union-attr]
 
 
 class _Clash(Exception):
@@ -380,11 +359,11 @@ def _partition_rows(
     for row in rows:
         if row.forgotten:
             cut[row.key] = row.sequence
-            sessions |= _extract_session(row)
+            sessions |= _extract_session(row.edit)
     undone: list[JournalEntry] = []
     left: dict[int, list[JournalEntry]] = {}
     for row in rows:
-        if row.sequence <= cut.get(row.key, 0) or _extract_session(row) & sessions:
+        if row.sequence <= cut.get(row.key, 0) or _extract_session(row.edit) & sessions:
             left.setdefault(row.key, []).append(row)
         else:
             undone.append(row)
@@ -400,9 +379,9 @@ def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
     return NotUndone(changes=numbers, subject=rows[0].subject, id=name, why=why)
 
 
-def _extract_session(row: JournalEntry) -> set[str]:
+def _extract_session(edit: Change | None) -> set[str]:
     """Return the session of a change, if it has one."""
-    value = None if row.edit is None else row.edit.value
+    value = None if edit is None else edit.value
     if isinstance(value, Turn):
         return {value.session}
     return {value.id} if isinstance(value, SessionState) else set()

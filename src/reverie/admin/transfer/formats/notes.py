@@ -68,8 +68,9 @@ _HEADING = defer_regex(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
 _BULLET = defer_regex(r"(?:[-*+]|\d{1,3}[.)])\s+")
 _CODE = defer_regex(r"\s*(```|~~~)")
 _FRONT_MATTER = defer_regex(r"---[^\S\n]*\n(.*?)^(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_FIELD = defer_regex(r"([A-Za-z][\w -]*):(?:\s+(.*?))?\s*")
-_LIST_ITEM = defer_regex(r"\s*-\s+(.*?)\s*")
+_FIELD = defer_regex(r"^([A-Za-z][\w -]*):[^\S\n]*(.*(?:\n(?:[^\S\n]+\S|-[^\S\n]).*)*)", re.MULTILINE)
+"""A field, with the indented lines and the items of a list below it."""
+_BETWEEN_TAGS = defer_regex(r"""[\s,"'#\[\]]+""")
 _FOLDED = defer_regex(r"[>|][+-]?")
 _QUERY = defer_regex(
     r"^(?:[^\S\n]*```(?:compressed-json|dataview(?:js)?|tasks|query)|#+ Drawing\s*\n```json)\b"
@@ -157,34 +158,18 @@ def _split_front_matter(text: str) -> tuple[_FrontMatter, str, int]:
     found = _FRONT_MATTER.match(text)
     if found is None:
         return _FrontMatter(), text, 0
-    fields: dict[str, list[str]] = {}
-    name = ""
-    for line in found[1].split("\n"):
-        item = _LIST_ITEM.fullmatch(line)
-        if item is not None and name:
-            fields[name].append(item[1])
-        elif line[:1].isspace() and name and fields[name] and _FOLDED.match(fields[name][0]):
-            fields[name][0] += f" {line.strip()}"
-        elif (field := _FIELD.fullmatch(line)) is not None:
-            name = field[1].lower()
-            value = (field[2] or "").strip()
-            fields[name] = value.strip("[]").split(",") if value.startswith("[") else [value] if value else []
-    values = {
-        name: [_FOLDED.sub("", each, count=1).strip().strip("'\"") for each in texts]
-        for name, texts in fields.items()
-    }
-    tags = [
-        tag.lstrip("#") for text in (*values.get("tags", ()), *values.get("tag", ())) for tag in text.split()
-    ]
-    dates = (
-        parse_moment(text)
-        for key in ("created", "date", "updated", "modified")
-        for text in values.get(key, ())
+    fields = {field[1].lower(): field[2].strip() for field in _FIELD.finditer(found[1])}
+    tags = _BETWEEN_TAGS.split(f"{fields.get('tags', '')} {fields.get('tag', '')}")
+    moments = (
+        parse_moment(fields.get(name, "").strip("'\"")) for name in ("created", "date", "updated", "modified")
     )
-    title = clean_text(", ".join(values.get("title", ())))[:_LONGEST_TAG]
-    labels = tuple(dict.fromkeys(tag[:_LONGEST_TAG] for tag in map(clean_text, tags) if tag))
-    at = next(filter(None, dates), None)
-    about = _FrontMatter(title=title.strip(), tags=labels, at=at, is_graph="permalink" in values)
+    title = " ".join(_FOLDED.sub("", fields.get("title", ""), count=1).split()).strip("'\"")
+    about = _FrontMatter(
+        title=clean_text(title)[:_LONGEST_TAG].strip(),
+        tags=tuple(dict.fromkeys(tag[:_LONGEST_TAG] for tag in map(clean_text, tags) if tag.strip("-"))),
+        at=next(filter(None, moments), None),
+        is_graph="permalink" in fields,
+    )
     return about, text[found.end() :], found[0].count("\n")
 
 
