@@ -218,10 +218,9 @@ def _check_obstacles(path: Path) -> Iterator[Finding]:
 
 def _check_modes(path: Path) -> Iterator[Finding]:
     exposed = _find_exposed_files(path)
-    reach = any(_can_be_reached(file, path) for file in exposed)
     names = [to_relative_path(file, path) for file in exposed]
-    yield from list_things("modes", names, severity="warning" if reach else "note")
     mode = path.stat().st_mode
+    yield from list_things("modes", names, severity="warning" if mode & _OTHERS else "note")
     if mode & _OTHERS:
         harm = bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
         can = "remove and replace files in it" if harm else "see the names of what is in it"
@@ -242,12 +241,6 @@ def _find_exposed_files(path: Path) -> list[Path]:
         paths += [path / folder, *_iter_paths(path / folder)]
     paths.append(path / "index")  # what is in it is closed with it; others may be writing there just now
     return sorted(file for file in paths if _read_mode(file) & _OTHERS)
-
-
-def _can_be_reached(file: Path, path: Path) -> bool:
-    """Whether other users can access a file from the memory's folder on."""
-    above = [parent for parent in file.parents if parent == path or path in parent.parents]
-    return all(_read_mode(folder) & _OTHERS for folder in above)
 
 
 def _iter_paths(folder: Path) -> Iterator[Path]:

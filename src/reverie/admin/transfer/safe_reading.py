@@ -10,7 +10,6 @@ import codecs
 import io
 import json
 import os
-import re
 import stat
 import zipfile
 import zlib
@@ -50,16 +49,11 @@ DEEPEST = 100
 _ALWAYS_ALLOWED = 100_000_000
 _CHUNK = 1 << 20
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Strings are stepped over as a whole; one that is not closed yet has no second quote.
-_TOKEN = defer_regex(r'"(?>(?:[^"\\]++|\\.)*)(?P<closed>"?)|[][{}]', re.DOTALL)
 _BETWEEN = defer_regex(r"[\s,]*")
-_WORD = defer_regex(r'[^][{}",\s]+')
-_LINE = defer_regex(r"[^\n]+")
 _NOT_UTF8 = defer_regex("[\udc80-\udcff]")
 _SAMPLED_LINES = 200
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
-_DEEPER = {"[": 1, "{": 1, "]": -1, "}": -1}
-_CUT = "it ends in the middle: it may not have been copied or downloaded to its end"
+_CUT = "it is broken, or ends in the middle: it may not have been copied or downloaded to its end"
 
 
 # -- JSON --------------------------------------------------------------------------------------------------
@@ -130,11 +124,10 @@ def iter_values(file: IO[bytes]) -> Iterator[tuple[str, Any]]:
     """Yield the JSON values of a file with their places; an `InvalidInput` instead of a broken value.
 
     The file has a value on each line (`line 3`) and may be larger than memory, or one value after the other, of which
-    a list is read by its elements (`item 3`). Broken values do not hide those after them, except one that ends in the
-    middle.
+    a list is read by its elements (`item 3`). A broken line does not hide those after it.
 
     Raises:
-        InvalidInput: the first value ends in the middle, or the values are too large.
+        InvalidInput: the first value is broken, or the values are too large.
     """
     buffer = io.BufferedReader(_Borrowed(file))
     wide = buffer.peek(2).startswith(_WIDE)
@@ -190,15 +183,10 @@ def _parse_value(text: str | None) -> Any:
 def _has_value_per_line(head: str) -> bool:
     """Return whether the first lines of a text are JSON values, each on its own."""
     lines = [line for line in head.split("\n")[:_SAMPLED_LINES] if line.strip()]
-    starts_whole = bool(lines) and _is_value(lines[0])
+    whole = [_is_value(line) for line in lines]
     if len(lines) < 2:
-        return starts_whole and lines[0].lstrip().startswith("{")
-    if lines[0].lstrip().startswith("[") and not starts_whole:
-        return False
-    whole = sum(_is_value(line) for line in lines if not line[0].isspace() and line[0] in "[{")
-    if lines[0].lstrip().startswith("{") and not starts_whole:
-        return 2 * whole >= len(lines)
-    return whole > 0
+        return whole == [True] and lines[0].lstrip().startswith("{")
+    return whole[0] or (not lines[0].lstrip().startswith("[") and 2 * sum(whole) >= len(lines))
 
 
 def _is_value(line: str) -> bool:
@@ -220,7 +208,11 @@ def _iter_lines(head: str, text: io.TextIOWrapper) -> Iterator[tuple[int, str | 
 
 
 def _iter_elements(text: str) -> Iterator[Any]:
-    """Yield the elements of lists, other values, and an `InvalidInput` for each broken one."""
+    """Yield the elements of lists, other values, and an `InvalidInput` for one that is not to be used.
+
+    Raises:
+        InvalidInput: a value is broken, so that nobody can say where the next one begins.
+    """
     at = 0
     is_list = False
     while (at := _BETWEEN.match(text, at).end()) < len(text):  # type: ignore[union-attr]
@@ -232,30 +224,15 @@ def _iter_elements(text: str) -> Iterator[Any]:
         try:
             value, at = _DECODER.raw_decode(text, at)
         except RecursionError:
-            value, at = InvalidInput("nested too deeply"), _find_end(text, at, _WORD)
+            yield InvalidInput("nested too deeply")
+            return
         except ValueError as error:
-            at = _find_end(text, at, _WORD if is_list else _LINE)
-            value = InvalidInput(f"not JSON ({_describe_json_error(error)})")
+            raise InvalidInput(f"{_CUT} (not JSON: {_describe_json_error(error)})") from None
         if _is_deeper_than(value, DEEPEST):
             value = InvalidInput(f"nested over {DEEPEST} levels deep")
         yield InvalidInput("not UTF-8 text") if _NOT_UTF8.search(text, begin, at) else value
     if is_list:
         raise InvalidInput(_CUT)
-
-
-def _find_end(text: str, at: int, word: re.Pattern[str]) -> int:
-    """Return the end of a broken object, list, text or word; raise `InvalidInput` if it has none."""
-    if text[at] not in '"{[':
-        match = word.match(text, at)
-        return match.end() if match else at + 1
-    depth = 0
-    for token in _TOKEN.finditer(text, at):
-        if text[token.start()] == '"' and not token["closed"]:
-            break
-        depth += _DEEPER.get(token[0], 0)
-        if depth == 0:
-            return token.end()
-    raise InvalidInput(_CUT)
 
 
 # -- files ---------------------------------------------------------------------------------------------------
