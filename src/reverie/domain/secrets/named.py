@@ -24,6 +24,7 @@ from reverie.domain.secrets.values import (
     is_snake,
     is_strong,
 )
+from reverie.domain.text.same_text import lower_in_place
 
 _PASSWORDS = (*get_words("password_names"), "mot de passe")
 _KEYS = (*get_words("key_names"), "cle ")
@@ -109,7 +110,6 @@ _WHOSE = defer_regex(
     re.I,
 )
 _ABOUT_USERS = defer_regex(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
-_INNER_NAME = defer_regex(r"[A-Za-z_][\w.-]{0,40}=(?=[^=])")
 _CODE = defer_regex(
     r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
       | [A-Za-z_]\w*[(\[].*                                   # getenv("X"), args[1]
@@ -117,14 +117,7 @@ _CODE = defer_regex(
       | (?:f|r|b|rb)?["'].* | [$]ANSIBLE_VAULT.* | => .* | [=!<>]=?.* | [-+*/|&?:.,;)\]}\\]+""",
     re.VERBOSE | re.DOTALL,
 )
-_OTHER_VALUES = (
-    "sha256", "sha384", "sha512", "SHA256:", "ssh-", "arn:", "urn:", "uuid:", "vault:", "op://", "projects/",
-)  # fmt: skip
-"""Beginnings of digests, names and references, which are no keys."""
-
-_LABEL = defer_regex(
-    r"[a-z_.-]*(?:password|passwd|pwd|passwort|token|secret)[a-z_.-]*|\w*(?:password|passwort|kennwort)"
-)
+_INNER_NAME = defer_regex(r"[A-Za-z_][\w.-]{0,40}=(?=[^=])")
 _SETS = defer_regex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 _MARKUP = defer_regex(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", re.DOTALL)
 _END = defer_regex(r"[\"'”»`]?(?:\s|\\[nrt])*(?:[.!?,;)\]}。\"|]|$|and\b|und\b|y\b|et\b|-\s)")
@@ -164,14 +157,6 @@ class _Place(NamedTuple):
     def ends_here(self) -> bool:
         """Whether the sentence ends after the value."""
         return _END.match(self.after) is not None
-
-
-def fold_case(text: str) -> str:
-    """Return a text in small letters. Its length stays."""
-    lower = text.lower()
-    if len(lower) != len(text):  # the small form of a few letters is longer; no trigger has them
-        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
-    return lower
 
 
 def find_trigger_words(lower: str) -> list[tuple[int, str]]:
@@ -224,7 +209,7 @@ def classify_value(name: str, value: str) -> str | None:
     """Return the kind of secret of a whole value, by its name; None if it is no secret."""
     before = f'"{name}": "'
     text = before + json.dumps(value, ensure_ascii=False)[1:]
-    lower = fold_case(text)
+    lower = lower_in_place(text)
     spans = find_named(text, lower, find_trigger_words(lower))
     return next((span.kind for span in spans if span.start == len(before)), None)
 
@@ -243,8 +228,8 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     value, how = text[start:end], _classify_joint(match["joined"])
     if not value or is_placeholder(value) or value.lower() in _WORDS or _CODE.fullmatch(value):
         return None
-    inner = _INNER_NAME.match(value)
-    if inner and not quoted and any(trigger in inner.group().lower() for trigger in TRIGGERS):
+    inner = not quoted and _INNER_NAME.match(value)
+    if inner and any(trigger in inner.group().lower() for trigger in TRIGGERS):
         return None  # judged by its own name
     if core.lower() == "pass" and how != "set" and not (how == "beside" and is_strong(value) and not inner):
         return None  # the verb, as in "pass limit=10"
@@ -257,7 +242,7 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
         joined=text[begin - len(prefix) : start],
     )
     if how == "loose":
-        if value.startswith(_OTHER_VALUES) or not (is_strong(value) and (quoted or place.ends_here)):
+        if not (is_strong(value) and (quoted or place.ends_here)):
             return None
         place = place._replace(how="set")
     kind = _KINDS.get(word, "key")
@@ -303,24 +288,21 @@ def _is_password(value: str, place: _Place) -> bool:
         return place.quoted and (is_phrase or (mixed and len(value) <= 40))
     if is_number(value):
         is_year = len(value) == 4 and value[:2] in ("19", "20")
-        is_length = place.after.lstrip().startswith(("char", "seconds", "times", "attempts"))
         is_stated = how == "set" or place.quoted or place.ends_here
-        return value.isdigit() and len(value) >= 4 and is_stated and not is_year and not is_length
+        return value.isdigit() and len(value) >= 4 and is_stated and not is_year
     if len(value) < 4 or is_date(value) or is_path(value):
         return False
     if how == "beside":
         is_login = mixed and len(value) >= 6 and _ABOUT_USERS.search(place.before) is not None
         return is_login or is_strong(value)
     if place.quoted:
-        return _LABEL.fullmatch(value.lower()) is None
+        return True
     if mixed and (":" in place.joined or not is_snake(value)):
         return True
     if value.count("-") >= 2 and len(value) >= 16 and (how == "said" or place.is_whole):
         return True
     if how == "set":
-        is_code = value[:1].isupper() and place.name[:1].islower()
-        is_word = value.isalnum() and len(value) >= 5 and not is_code
-        return place.is_shouted or (place.is_whole and (mixed or is_word))
+        return place.is_shouted or (place.is_whole and (mixed or (value.isalnum() and len(value) >= 5)))
     if re.search(r"[a-z][A-Z]|\d", value):
         return True
     is_answer = re.search(r"\?\s+\w", place.joined) is not None  # "the password? it's …"
@@ -343,7 +325,6 @@ def _is_key_value(value: str, place: _Place) -> bool:
         or is_date(value)
         or is_path(value)
         or is_number(value)
-        or value.startswith(_OTHER_VALUES)
         or (is_snake(value) and not is_random(value))
     ):
         return False

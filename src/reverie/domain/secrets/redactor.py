@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from reverie.domain.lazy_regex import compile_pattern, defer_regex
 from reverie.domain.secrets import named
 from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
+from reverie.domain.text.same_text import lower_in_place
 
 if TYPE_CHECKING:
     from reverie.domain.user_patterns import UserPattern
@@ -29,10 +30,8 @@ _PATTERN_TIMEOUT_S = 2.0
 _MARK = "[redacted: "
 _KIND = defer_regex(r"\[redacted: ([^\]]{1,40})\]")
 _ROUNDS = 4
-_LONGEST_NAME = 200
-_MOST_NAMES = 1_000
-_MOST_CLEAN = 2_000_000  # characters of texts that are remembered to have no secret
-_LONGEST_CLEAN = 20_000
+_MAX_CLEAN_TEXTS = 1_000
+_MAX_CLEAN_CHARACTERS = 4_000
 _UNSAFE = defer_regex(r"[^a-z0-9]+")
 _SHORTEST = 20
 """Characters of the shortest token of a provider. Most texts have few words as long."""
@@ -116,8 +115,7 @@ class Redactor:
         """
         self.enabled = enabled
         self._own = tuple(patterns)
-        self._clean: dict[str, None] = {}  # texts without a secret, as a cache
-        self._clean_length = 0
+        self._clean: set[str] = set()  # texts without a secret, as a cache
         self._plain_names: set[str] = set()  # names that are no secret
 
     def find(self, text: str) -> tuple[Span, ...]:
@@ -134,7 +132,7 @@ class Redactor:
         plain = unify_characters(text)
         spans = _merge_spans(list(self._find_spans(plain)))
         if not spans:
-            self._remember(text)
+            _remember(self._clean, text)
             return spans
         return _merge_spans([*spans, *_find_repetitions(plain, spans)])
 
@@ -240,14 +238,11 @@ class Redactor:
                 return span.kind
         if any(own.has_match(name, timeout_s=_PATTERN_TIMEOUT_S) for own in self._own):
             return OWN
-        if len(name) <= _LONGEST_NAME:
-            if len(self._plain_names) >= _MOST_NAMES:
-                self._plain_names.clear()
-            self._plain_names.add(name)
+        _remember(self._plain_names, name)
         return None
 
     def _find_spans(self, text: str) -> Iterator[Span]:
-        lower = text.lower() if text.isascii() else named.fold_case(text)
+        lower = text.lower() if text.isascii() else lower_in_place(text)
         for own in self._own:
             for start, end in own.find_spans(text, timeout_s=_PATTERN_TIMEOUT_S):
                 if start < end:
@@ -263,12 +258,13 @@ class Redactor:
             yield from named.find_named(text, lower, names)
             yield from named.find_columns(text, names)
 
-    def _remember(self, text: str) -> None:
-        if len(text) <= _LONGEST_CLEAN:
-            if self._clean_length + len(text) > _MOST_CLEAN:
-                self._clean, self._clean_length = {}, 0
-            self._clean[text] = None
-            self._clean_length += len(text)
+
+def _remember(cache: set[str], text: str) -> None:
+    """Add a text to a cache, which is emptied when it is full."""
+    if len(text) <= _MAX_CLEAN_CHARACTERS:
+        if len(cache) >= _MAX_CLEAN_TEXTS:
+            cache.clear()
+        cache.add(text)
 
 
 def _select_triggered_rules(triggers: Sequence[tuple[str, SecretRule]], lower: str) -> Iterable[SecretRule]:

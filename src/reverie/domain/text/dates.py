@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.same_text import lower_in_place
 
 _MAX_CHARACTERS = 20_000
 _MAX_MENTIONS = 40
@@ -192,9 +193,7 @@ _HAS_HAN = defer_regex("[\u3040-\u30ff\u4e00-\u9fff]")
 
 def fold_text(text: str) -> str:
     """Return the text in small letters without accents. Its length, and the place of each character, stay."""
-    lower = text.lower()
-    if len(lower) != len(text):
-        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    lower = lower_in_place(text)
     if lower.isascii():
         return lower
     return _OTHER_DIGIT.sub(lambda match: str(unicodedata.decimal(match.group())), lower).translate(_ACCENTS)
