@@ -21,42 +21,11 @@ Value = Record | Turn | SessionState | Page | Paragraph
 
 
 Operation = Literal[
-    "save",
-    "reinforce",
-    "update",
-    "pin",
-    "unpin",
-    "archive",
-    "restore",
-    "expire",
-    "purge",
-    "promote",
-    "vouch",
-    "tag",
-    "settle",
-    "import",
-    "edit_file",
-    "delete_file",
-    "rebuild",
-    "accept",
-    "dream",
-    "withdraw",
-    "say",
-    "restart",
-    "set_status",
-    "set_metadata",
-    "feedback",
-    "delete",
-    "write",
-    "append",
-    "replace",
-    "rename",
-    "clear",
-    "put",
-    "renew",
-    "undo",
-    "forget",
-]
+    "save", "reinforce", "update", "pin", "unpin", "archive", "restore", "expire", "purge", "promote", "vouch", "tag",
+    "settle", "import", "edit_file", "delete_file", "rebuild", "accept", "dream", "withdraw", "say", "restart",
+    "set_status", "set_metadata", "feedback", "delete", "write", "append", "replace", "rename", "clear", "put", "renew",
+    "undo", "forget",
+]  # fmt: skip
 """What a change was made for. `forget` is an erasure, `dream` a pass, `say` the turns of a conversation."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)

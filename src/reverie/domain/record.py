@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
@@ -21,21 +22,9 @@ from reverie.domain.text.validation import validate_count, validate_text
 
 Layer = Literal["episodic", "semantic", "procedural"]
 Kind = Literal[
-    "fact",
-    "preference",
-    "decision",
-    "constraint",
-    "project_fact",
-    "task_state",
-    "command_result",
-    "failure",
-    "fix",
-    "finding",
-    "insight",
-    "lesson",
-    "anti_pattern",
-    "event",
-]
+    "fact", "preference", "decision", "constraint", "project_fact", "task_state", "command_result",
+    "failure", "fix", "finding", "insight", "lesson", "anti_pattern", "event",
+]  # fmt: skip
 Origin = Literal["owner", "agent", "tool", "web", "import"]
 About = Literal["", "owner"]
 
@@ -252,25 +241,17 @@ WRITTEN_IF_SET = _FIELDS[_FIELDS.index("parts") :]
 """Fields that files leave out if they are empty."""
 
 
-def _read_id(text: str) -> str | None:
-    return text if ids.is_id(text) else None
-
-
-def _read_ids(text: str) -> list[str] | None:
-    return names if (names := text.split()) and all(map(ids.is_id, names)) else None
-
-
-_FORMER_METADATA: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
+_FORMER_METADATA: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "rough": ("draft", lambda text: True if text == "true" else None),
-        "kept": ("item_key", lambda text: text if text.startswith('["') else None),
-        "dates": ("resolved_dates", lambda text: text if " = " in text else None),
-        "superseded_by": ("replaced_by", _read_id),
-        "supersedes": ("replaces", _read_ids),
-        "promoted_from": ("promoted_from", _read_id),
+        "rough": ("draft", "true"),
+        "kept": ("item_key", r'\[".*'),
+        "dates": ("resolved_dates", ".* = .*"),
+        "superseded_by": ("replaced_by", "[0-9a-f]{12}"),
+        "supersedes": ("replaces", r"\s*[0-9a-f]{12}(?:\s+[0-9a-f]{12})*\s*"),
+        "promoted_from": ("promoted_from", "[0-9a-f]{12}"),
     }
 )
-"""Fields that earlier versions stored in the metadata, by their name there, with a reader: None for other text."""
+"""Fields that earlier versions stored in the metadata, by their name there, with the pattern of their text."""
 
 _FORMER_FIELDS = frozenset(field for field, _ in _FORMER_METADATA.values())
 
@@ -281,23 +262,26 @@ def move_former_metadata(data: Mapping[str, Any]) -> dict[str, Any]:
     Data that has one of these fields is of today's version, and its metadata is the caller's.
     """
     metadata = data.get("metadata")
-    if not isinstance(metadata, Mapping) or not metadata.keys() & _FORMER_METADATA.keys():
+    if not isinstance(metadata, Mapping) or data.keys() & _FORMER_FIELDS:
         return dict(data)
-    if data.keys() & _FORMER_FIELDS:
-        return dict(data)
-    moved: dict[str, Any] = {
-        field: read(metadata[name])
-        for name, (field, read) in _FORMER_METADATA.items()
-        if name in metadata and read(metadata[name]) is not None
+    names = metadata.keys() & _FORMER_METADATA.keys()
+    former = {
+        name: field
+        for name, (field, form) in _FORMER_METADATA.items()
+        if name in names and re.fullmatch(form, metadata[name], re.DOTALL)
     }
-    if not moved:
+    if not former:
         return dict(data)
-    taken = {name for name, (field, _) in _FORMER_METADATA.items() if field in moved}
-    others = {name: text for name, text in metadata.items() if name not in taken}
+    moved: dict[str, Any] = {field: metadata[name] for name, field in former.items()}
+    if "draft" in moved:
+        moved["draft"] = True
+    if "replaces" in moved:
+        moved["replaces"] = moved["replaces"].split()
+    others = {name: text for name, text in metadata.items() if name not in former}
     return {**data, "metadata": others, **moved}
 
 
-_TIMES = {
+_TIMES = (
     "created_at",
     "updated_at",
     "last_seen_at",
@@ -306,7 +290,7 @@ _TIMES = {
     "expires_at",
     "archived_at",
     "until",
-}
+)
 _KINDS_BY_NAME: Mapping[str, Kind] = MappingProxyType(
     {name: kind for kind in KINDS for name in (kind, f"{kind}s")} | {"fixes": "fix"}
 )
@@ -350,8 +334,6 @@ def validate_record(record: Record) -> Record:
     if record.scope:
         validate_scope(record.scope)
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
-    if not isinstance(record.pinned, bool):
-        raise InvalidInput(f"pinned is {quote_value(record.pinned)}: pass True or False")
     validate_count(record.seen_count, name="seen_count")
     for name in _TIMES:
         moment = getattr(record, name)
@@ -359,7 +341,7 @@ def validate_record(record: Record) -> Record:
             timestamps.to_utc(moment, name=name)
     if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
         raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
-    for name in ("draft", "keep_secret", "permission"):
+    for name in ("pinned", "draft", "keep_secret", "permission"):
         if not isinstance(getattr(record, name), bool):
             raise InvalidInput(f"{name} is {quote_value(getattr(record, name))}: pass True or False")
     validate_choice(record.about, get_args(About), name="about")
