@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
@@ -40,22 +39,25 @@ _TERMINAL = defer_regex(
 """Escape sequences of terminals: colours, links, titles."""
 
 _LINE_END = defer_regex("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_JOINERS = "\u200c\u200d"
-_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_MONGOLIAN = "\u180b-\u180d\u180f"
 _UNSEEN = defer_regex(
     "[\x80-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ue000-\uf8ff\ufeff\uffa0\ufff0-\ufffb\U00013430-\U00013455\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff"
-    f"\U000e01f0-\U000e0fff\U000f0000-\U0010ffff{_JOINERS}{_SELECTORS}{_MONGOLIAN}]+"
+    "\u3164\ue000-\uf8ff\ufeff\uffa0\ufff0-\ufffb\U00013430-\U00013455\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\U000f0000-\U0010ffff\u200c\u200d\ufe00-\ufe0f\u180b-\u180d]+"
 )
 _PLAIN = defer_regex("[\t\n\x20-\x7e\xa0-\xac\xae-\u02ff]*")
 """Text of Latin letters, which has no invisible characters."""
 
-_FLAGS = tuple(
-    "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
-    for region in ("gbeng", "gbsct", "gbwls")
+_SYMBOL = "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+_REGIONS = "|".join(
+    "".join(chr(0xE0000 + ord(letter)) for letter in region) for region in ("gbeng", "gbsct", "gbwls")
 )
-"""Tag characters after a black flag that make it the flag of England, Scotland or Wales."""
+_NEEDED = defer_regex(
+    f"(?<=\U0001f3f4)(?:{_REGIONS})\U000e007f"  # flags of England, Scotland and Wales
+    "|(?<=[\u0600-\u1cff\ua800-\uabff\ufb50-\ufeff])[\u200c\u200d]"  # scripts that are written with joiners
+    f"|(?<={_SYMBOL})(?:\ufe0f?\u200d(?={_SYMBOL})|[\ufe0e\ufe0f])|(?<=[#*0-9])\ufe0f(?=\u20e3)"
+    "|(?<=[\u1800-\u18af])[\u180b-\u180d\u180f]|(?<=[\u2190-\U0003ffff])[\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+)
+"""The invisible characters that the characters around them need: one joiner or selector, since more may hide data."""
 
 
 def strip_invisible(text: str) -> str:
@@ -74,49 +76,17 @@ def strip_invisible(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     text = _LINE_END.sub("\n", _TERMINAL.sub("", text))
-    return _UNSEEN.sub(_select_needed_characters, validation.clean_text(text))
+    return _UNSEEN.sub(_select_needed, validation.clean_text(text))
 
 
-def _select_needed_characters(match: re.Match[str]) -> str:
-    """Return the characters of an invisible run that the characters around it need."""
-    run, text = match.group(), match.string
-    before = text[match.start() - 1] if match.start() else ""
-    after = text[match.end()] if match.end() < len(text) else ""
-    if before == "\U0001f3f4":
-        return next((flag for flag in _FLAGS if run.startswith(flag)), "")
-    if not before:
-        return ""
-    first, rest = run[0], run[1:]
-    needed = first if _is_part_of_writing(first, before, after) else ""
-    if "\ufe00" <= first <= "\ufe0f" and needed and rest[:1] == "\u200d" and _is_symbol(after):
-        return first + "\u200d"
-    return needed
+def _select_needed(run: re.Match[str]) -> str:
+    needed = _NEEDED.match(run.string, run.start())
+    return needed.group() if needed else ""
 
 
-def _is_part_of_writing(unseen: str, before: str, after: str) -> bool:
-    """Return whether an invisible character is needed between the characters before and after it."""
-    if unseen in _JOINERS:
-        if unseen == "\u200d" and _is_symbol(before) and _is_symbol(after):
-            return True
-        return _is_joining_letter(before) and unicodedata.category(before)[0] in "LM"
-    if unseen in "\u180b\u180c\u180d\u180f":
-        return "\u1800" <= before <= "\u18af"
-    category = unicodedata.category(before)
-    if unseen in "\ufe0e\ufe0f":
-        if before.isascii():
-            return before in "#*0123456789" and after == "\u20e3"
-        return category in {"So", "Sm", "Sk", "Po"} or before in "\u2139\u24c2\u3030\u303d\u3297\u3299"
-    is_selector = "\ufe00" <= unseen < "\ufe0e" or "\U000e0100" <= unseen <= "\U000e01ef"
-    return is_selector and before >= "\u2190" and category in {"Lo", "Sm", "So"}
-
-
-def _is_joining_letter(letter: str) -> bool:
-    """Return whether a letter belongs to a script that is written with joiners."""
-    return "\u0600" <= letter <= "\u1cff" or "\ua800" <= letter <= "\uabff" or "\ufb50" <= letter <= "\ufeff"
-
-
-def _is_symbol(letter: str) -> bool:
-    return bool(letter) and unicodedata.category(letter) in {"So", "Sk"}
+def strip_terminal_codes(text: str) -> str:
+    """Return `text` without the escape sequences of a terminal; form feeds become line breaks."""
+    return _TERMINAL.sub("", text).replace("\f", "\n")
 
 
 # -- marks of prompts -------------------------------------------------------------------------------------

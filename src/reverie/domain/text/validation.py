@@ -14,9 +14,6 @@ _UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 """White space and other invisible characters."""
 
-_ESCAPE_SEQUENCE = defer_regex(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-"""Colours and movements of the cursor, titles and links, and other sequences (ECMA-48)."""
-
 _SURROGATE = defer_regex(r"[\ud800-\udfff]")
 
 
@@ -86,11 +83,6 @@ def validate_values(values: object, *, name: str, of: str) -> list[Any]:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name} is {type(values).__name__}: pass a list of {of}")
     return list(values)
-
-
-def strip_terminal_codes(text: str) -> str:
-    """Return `text` without the escape sequences of a terminal; form feeds become line breaks."""
-    return _ESCAPE_SEQUENCE.sub("", text).replace("\f", "\n")
 
 
 def clean_text(text: str) -> str:

@@ -15,8 +15,8 @@ import click
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.text import timestamps
+from reverie.domain.text.escaping import strip_terminal_codes
 from reverie.domain.text.ids import is_id
-from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, TimeParam, command, read_text
 

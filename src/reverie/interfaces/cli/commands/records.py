@@ -15,7 +15,7 @@ from reverie.domain.record import KINDS, LAYERS, ORIGINS, STANDING, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
-from reverie.domain.text.validation import strip_terminal_codes
+from reverie.domain.text.escaping import strip_terminal_codes
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import (
     CommandContext,
