@@ -53,6 +53,7 @@ _HEADING = defer_regex(r"(#{1,6}) (.*)")
 _ITEM = defer_regex(
     r"( *)(?:[-*+] )?(.*?)(?: ?<!-- *([0-9a-f]{12})(, ask before acting on it)?(?: ([^<>\n]*?))? *-->\s*)?"
 )
+_MARKED = defer_regex(r".*<!-- *[0-9a-f]{12}\b[^<>\n]*-->\s*")
 _NOTE = defer_regex(r"(\D*\d{4}-\d{2}-\d{2}): ")
 _SHOWN_ID = defer_regex(r"^ *- .* \[([0-9a-f]{12})\](?: \(ask before acting on it\))?$", re.MULTILINE)
 _MORE = "…"
@@ -66,12 +67,6 @@ _SPECIAL = defer_regex(
     rf"|\A(?:[ \t](?=[ \t])|\t|&(?=#(?:32|9);))"  # what is indented would be code
 )
 _ESCAPED = defer_regex(rf"<br>|\A&#(?:32|9);|\\(\\|<|#|&|{_PIN}|u[0-9a-f]{{4}})")
-_OWNER = defer_regex(
-    r"(?:the |der |die |el |la |l'|le )?(?:user|owner|nutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b"
-    r"|(?:i|i'm|i’m|i've|my|ich|meine?|je|j'\w+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha)\b"
-    r"|[私僕俺]|我|用户",
-    re.IGNORECASE,
-)
 _OWNER_CATEGORY = defer_regex(
     r"(?:about(?:[-_ ](?:me|user|you))?|health|identity|me|owner|personal|profile|self|user(?:[-_ ](?:facts|profile))?)"
     r"(?:/.*)?",
@@ -287,7 +282,8 @@ def split_page(text: str, *, was: str = "", base: str = "") -> PageParts:
         parts = ["\n".join(side).strip("\n") for side in (before, after)]
     else:
         known = frozenset(base.split("\n"))
-        composed = [row for row in rows if row in known or _has_mark(row)]
+        marks = (_BEGIN_LINE, _END_LINE, _MARKED)
+        composed = [row for row in rows if row in known or any(mark.fullmatch(row) for mark in marks)]
         block = "\n".join(composed)
         parts = ["\n".join(row for row in rows if row not in composed).strip("\n")]
     outside = "\n".join(part for part in parts if part.strip())
@@ -296,12 +292,6 @@ def split_page(text: str, *, was: str = "", base: str = "") -> PageParts:
     elif outside:
         outside += "\n"
     return PageParts(outside, block, not is_whole)
-
-
-def _has_mark(row: str) -> bool:
-    """Return whether a line is a comment line of the block, or ends in an id."""
-    item = _ITEM.fullmatch(row)
-    return bool(_BEGIN_LINE.fullmatch(row) or _END_LINE.fullmatch(row) or (item and item[3]))
 
 
 def strip_intact_block(text: str) -> str:
@@ -425,7 +415,8 @@ def compose(
         tokens: Estimated tokens that the page may take in a prompt.
         unread: Further records that were not considered.
     """
-    words, today, newest = load_words()[language], get_local_day(now, zone), _find_newest(records)
+    words, today = load_words()[language], get_local_day(now, zone)
+    newest = max((record.updated_at for record in records), default=now)
     parts = {part for record in records if record.is_headline for part in record.parts}
     live = [record for record in records if record.id not in parts and _may_be_on_page(record, now)]
     days = {record.id: _find_day(record, today, zone) for record in live}
@@ -501,10 +492,6 @@ def _to_lines(records: Iterable[Record]) -> tuple[Line, ...]:
     return tuple(Line(record.id, record.content, permission=record.permission) for record in records)
 
 
-def _find_newest(records: Iterable[Record]) -> datetime:
-    return max((record.updated_at for record in records), default=datetime.min.replace(tzinfo=UTC))
-
-
 def _compute_score(record: Record, newest: datetime) -> float:
     """Return the rank of a record by importance, use and recency; it does not change with the time of day."""
     age_days = (newest - record.updated_at).days
@@ -561,11 +548,7 @@ def _is_rule(record: Record) -> bool:
 
 
 def _is_about_owner(record: Record) -> bool:
-    return bool(
-        record.about == "owner"
-        or _OWNER_CATEGORY.fullmatch(record.category or "")
-        or _OWNER.match(record.content)
-    )
+    return record.about == "owner" or _OWNER_CATEGORY.fullmatch(record.category or "") is not None
 
 
 def _is_recent(record: Record | None, now: datetime) -> bool:
@@ -605,8 +588,5 @@ def _list_keys(record: Record) -> list[str]:
     names = extract_specifics(record.content).names
     written = [re.search(rf"\b{re.escape(name)}\b", record.content, re.IGNORECASE) for name in names]
     subject = "/".join((record.category or "").split("/")[:2]).replace("-", " ").replace("/", ": ")
-    return sorted({*(found.group() for found in written if found), *filter(None, [_capitalize(subject)])})
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    subject = subject[:1].upper() + subject[1:]
+    return sorted({*(found.group() for found in written if found), *filter(None, [subject])})

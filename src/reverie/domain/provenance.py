@@ -21,30 +21,15 @@ from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
 
-ACKNOWLEDGING = frozenset(
-    {
-        "list_memory_categories",
-        "list_working_memory",
-        "remember",
-        "save_memory",
-        "save_to_working_memory",
-        "scratchpad_list",
-        "scratchpad_write",
-    }
+ACKNOWLEDGING = parse_word_set(
+    "list_memory_categories list_working_memory remember save_memory save_to_working_memory scratchpad_list"
+    " scratchpad_write"
 )
 """Reverie's tools that report what was done, and show no text of others."""
 
-SHOWING = frozenset(
-    {
-        "edit_memory",
-        "get_memory",
-        "list_conversations",
-        "memory",
-        "read_conversation",
-        "recall",
-        "search_conversation_history",
-        "search_memory",
-    }
+SHOWING = parse_word_set(
+    "edit_memory get_memory list_conversations memory read_conversation recall search_conversation_history"
+    " search_memory"
 )
 """Reverie's tools that show memories, and mark each line that is not confirmed."""
 
@@ -110,7 +95,12 @@ def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int)
         replayed: Number of replayed turns. At least twenty are returned, because earlier answers repeat them.
     """
     seen = list(window[-max(replayed, _LEAST_VIEW) :])
-    return [build_summary_turn(state), *seen] if get_summary_origin(state) in UNTRUSTED else seen
+    if (origin := get_summary_origin(state)) not in UNTRUSTED:
+        return seen
+    summary = Turn(
+        id="0" * 12, session=state.id, position=0, role="system", content=state.summary, at=state.created_at
+    )
+    return [set_origin(summary, origin), *seen]
 
 
 # -- who typed a message ---------------------------------------------------------------------------------
@@ -371,14 +361,6 @@ def get_summary_origin(state: SessionState) -> Origin:
     """Return the least trusted origin of the sources of a session's summary."""
     marked = state.metadata.get(SUMMARY_ORIGIN)
     return next((origin for origin in UNTRUSTED if origin == marked), "agent")
-
-
-def build_summary_turn(state: SessionState) -> Turn:
-    """Return a session's summary as a turn that stands before its window."""
-    turn = Turn(
-        id="0" * 12, session=state.id, position=0, role="system", content=state.summary, at=state.created_at
-    )
-    return set_origin(turn, get_summary_origin(state))
 
 
 def split_sentences(text: str) -> list[str]:

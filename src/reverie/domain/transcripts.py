@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from reverie.domain.conversation import ToolCall
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import ACKNOWLEDGING, SHOWING, is_typed
 
@@ -33,20 +34,6 @@ _CODEX_ITEMS = frozenset(
     {"message", "local_shell_call"}
     | {f"{kind}_call{end}" for kind in ("function", "custom_tool") for end in ("", "_output")}
 )
-
-
-class TranscriptCall(NamedTuple):
-    """Call of a tool.
-
-    Attributes:
-        id: Its id in the transcript; may be empty.
-        name: Name of the tool.
-        arguments: Its arguments as JSON text.
-    """
-
-    id: str
-    name: str
-    arguments: str
 
 
 class TranscriptMessage(NamedTuple):
@@ -70,7 +57,7 @@ class TranscriptMessage(NamedTuple):
     text: str = ""
     parts: tuple[str, ...] = ()
     typed: bool = False
-    calls: tuple[TranscriptCall, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     answers: str = ""
     id: str = ""
     group: str = ""
@@ -178,9 +165,7 @@ def _parse_claude(
     texts, blocks = _list_texts(content), _list_objects(content)
     results = [block for block in blocks if block.get("type") == "tool_result"]
     calls = tuple(
-        TranscriptCall(_get_text(block, "id"), _get_text(block, "name"), _to_json(block.get("input")))
-        for block in blocks
-        if str(block.get("type")).endswith("tool_use")
+        _build_call(block, "input") for block in blocks if str(block.get("type")).endswith("tool_use")
     )
     if line.get("isApiErrorMessage"):
         return
@@ -243,7 +228,7 @@ def _parse_codex_item(item: Mapping[str, Any], *, has_events: bool) -> Iterator[
         text = arguments if isinstance(arguments, str) else _to_json(arguments)
         server = _get_text(item, "namespace")
         name = f"{server}__{_get_text(item, 'name')}" if server else _get_text(item, "name") or kind
-        call = TranscriptCall(call_id, name, text)
+        call = ToolCall(id=call_id, name=name, arguments=text)
         yield TranscriptMessage(role="assistant", calls=(call,))
     elif kind == "message" and role == "assistant" and texts:
         yield TranscriptMessage(role="assistant", text="\n".join(texts), parts=texts)
@@ -275,10 +260,7 @@ def _parse_gemini(line: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
         yield from _build_user_messages(shown or texts, fields)
         return
     tool_calls = _list_objects(line.get("toolCalls"))
-    calls = tuple(
-        TranscriptCall(_get_text(each, "id"), _get_text(each, "name"), _to_json(each.get("args")))
-        for each in tool_calls
-    )
+    calls = tuple(_build_call(each, "args") for each in tool_calls)
     if texts or calls:
         yield TranscriptMessage(role="assistant", text="\n".join(texts), parts=texts, calls=calls)
     for each in tool_calls:
@@ -308,6 +290,11 @@ def _list_texts(content: Any) -> tuple[str, ...]:
         for part in parts
     )
     return tuple(text for text in texts if isinstance(text, str) and text.strip())
+
+
+def _build_call(fields: Mapping[str, Any], arguments: str) -> ToolCall:
+    text = json.dumps(fields.get(arguments) or {}, ensure_ascii=False)
+    return ToolCall(id=_get_text(fields, "id"), name=_get_text(fields, "name"), arguments=text)
 
 
 def _list_objects(content: Any) -> list[dict[str, Any]]:
