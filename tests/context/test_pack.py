@@ -114,7 +114,7 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
 
 
 def test_hits_that_hardly_answer_are_perhaps_related_and_the_prompt_says_that_nothing_is_known():
-    settings = gate.WORDS
+    settings = gate.load_settings()["words"]
     scores = [0.01, 0.06, 0.06, 0.06, 0.06]
     weak = [hit(record(place, f"The spare key is with {place}"), score) for place, score in enumerate(scores)]
     chances = gate.compute_chances("is it with Otto", weak, 100)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from math import exp, log
 from operator import mul
+from pkgutil import get_data
 from typing import NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
@@ -134,61 +137,14 @@ class GateSettings(NamedTuple):
     known: float
 
 
-WORDS = GateSettings(
-    constant=-0.13,
-    weights=HitQuantities(
-        relevance=0.93,
-        log_relevance=0.49,
-        coverage=1.49,
-        neighbours=0.8,
-        matched=0.52,
-        first=0.43,
-        log_rank=-0.46,
-        best_coverage=-2.0,
-        turn=-1.05,
-        beside_records=-0.28,
-        rule=-6.75,
-        standing=-0.83,
-        length=0.66,
-        vector=0.0,
-        best_vector=0.0,
-        gap=0.0,
-        missing=-0.42,
-        size=-0.03,
-    ),
-    answers=0.06,
-    related=0.02,
-    known=0.15,
-)
-"""For hits of a search by words."""
-
-VECTORS = GateSettings(
-    constant=-2.24,
-    weights=HitQuantities(
-        relevance=1.89,
-        log_relevance=0.27,
-        coverage=0.84,
-        neighbours=0.54,
-        matched=0.78,
-        first=0.53,
-        log_rank=-0.36,
-        best_coverage=-0.91,
-        turn=0.1,
-        beside_records=1.19,
-        rule=-5.31,
-        standing=-0.28,
-        length=-0.03,
-        vector=1.2,
-        best_vector=-0.64,
-        gap=1.59,
-        missing=-0.32,
-        size=-0.08,
-    ),
-    answers=0.06,
-    related=0.025,
-    known=0.15,
-)
-"""For hits of a search by words and vectors."""
+@cache
+def load_settings() -> Mapping[str, GateSettings]:
+    """Return the settings for hits of a search by `words`, and for one by words and `vectors`."""
+    given = json.loads(get_data(__package__, "gate.json") or b"")
+    return {
+        name: GateSettings(**each | {"weights": HitQuantities(**each["weights"])})
+        for name, each in given.items()
+    }
 
 
 def wants_list(message: str) -> bool:
@@ -203,7 +159,8 @@ def wants_list(message: str) -> bool:
 
 def choose_settings(hits: Sequence[Hit]) -> GateSettings:
     """Return the settings for the hits of one search."""
-    return VECTORS if any("vector" in hit.explanation.evidence for hit in hits) else WORDS
+    is_vector = any("vector" in hit.explanation.evidence for hit in hits)
+    return load_settings()["vectors" if is_vector else "words"]
 
 
 def compute_chances(message: str, hits: Sequence[Hit], memories: int) -> list[float]:

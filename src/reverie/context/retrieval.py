@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import cache
@@ -16,9 +16,9 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import render_for_prompt
 from reverie.domain.page import Paragraph, parse_daily_note_day
 from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
+from reverie.domain.similarity.specifics import NEGATIONS
 from reverie.domain.text import escaping, validation
 from reverie.domain.text.same_text import fold_text
-from reverie.domain.text.tokenizer import tokenize
 from reverie.search.hits import Hit
 from reverie.settings import Settings
 
@@ -390,26 +390,11 @@ def query_from_message(message: str) -> str:
 
 
 _LONGEST_COMPARED = 2_000  # characters
-_PAST_FORM = defer_regex(
-    r"\b(?:was|were|had|did|used to|war|waren|hatte|era|eran|fue|tenía|était|avait|fut)\b"
+_OTHER_SENSE = defer_regex(
+    rf"\b(?:{'|'.join(map(re.escape, sorted(NEGATIONS)))}|\w+n't"
+    r"|was|were|had|did|used to|war|waren|hatte|era|eran|fue|tenía|était|avait|fut)\b"
 )
-_BEGINNING = 4  # common letters of the forms of a word
-
-
-class _Candidate(NamedTuple):
-    """A hit that is compared with others.
-
-    Attributes:
-        place: Its place among the hits; None for a hit that is already in the prompt.
-        hit: The hit.
-        text: Its text.
-        beginnings: The beginnings of its longer words.
-    """
-
-    place: int | None
-    hit: Hit
-    text: str
-    beginnings: frozenset[str]
+"""Words that change the sense of a statement beside them."""
 
 
 def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[int, int | None]:
@@ -423,31 +408,16 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
         hits: The hits, best first.
         known: Hits that are already in the prompt.
     """
-    candidates = [_build_candidate(place, hit) for place, hit in enumerate(hits)]
-    candidates.sort(key=lambda each: (_get_rank(each.hit), -len(each.hit.content)))
-    kept = [_build_candidate(None, hit) for hit in known]
-    fold = cache(fold_text)  # few texts are so alike that they are compared
+    fold = cache(fold_text)
+    places: list[tuple[int | None, Hit]] = [(None, hit) for hit in known]
     repetitions: dict[int, int | None] = {}
-    for new in candidates:
-        for old in kept:
-            if _is_told_by(new.hit, old.hit) or (
-                _may_say_the_same(new, old)
-                and (fold(new.text) == fold(old.text) or _says_the_same(new.text, old.text))
-            ):
-                assert new.place is not None
-                repetitions[new.place] = old.place
-                break
+    for place, new in sorted(enumerate(hits), key=lambda each: (_get_rank(each[1]), -len(each[1].content))):
+        same = [other for other, old in places if _is_told_by(new, old) or _says_the_same(new, old, fold)]
+        if same:
+            repetitions[place] = same[0]
         else:
-            kept.append(new)
+            places.append((place, new))
     return repetitions
-
-
-def _build_candidate(place: int | None, hit: Hit) -> _Candidate:
-    text = hit.content if hit.paragraph is None else hit.paragraph.text
-    if len(text) > _LONGEST_COMPARED:
-        return _Candidate(place, hit, text, frozenset())
-    beginnings = (word[:_BEGINNING] for word in text.casefold().split() if len(word) >= _BEGINNING)
-    return _Candidate(place, hit, text, frozenset(beginnings))
 
 
 def _get_rank(hit: Hit) -> int:
@@ -463,29 +433,15 @@ def _is_told_by(turn: Hit, record: Hit) -> bool:
     return turn.turn is not None and record.record is not None and turn.turn.id in record.record.references
 
 
-def _may_say_the_same(new: _Candidate, old: _Candidate) -> bool:
-    """Return whether the two should be compared, which takes a hundred times longer than this test.
+def _says_the_same(new: Hit, old: Hit, fold: Callable[[str], str]) -> bool:
+    """Return whether the kept text contains the other one, with no word beside it that changes the sense.
 
-    Texts that say the same have at least half of the words of the shorter text, in any form. Turns must also have the
-    same speaker, since "I like tea" of two people are two facts.
+    Turns must also have the same speaker, since "I like tea" of two people are two facts.
     """
-    if max(len(new.text), len(old.text)) > _LONGEST_COMPARED:
+    text, whole = (hit.content if hit.paragraph is None else hit.paragraph.text for hit in (new, old))
+    if not 0 < len(text) <= _LONGEST_COMPARED or len(whole) > _LONGEST_COMPARED:
         return False
-    turn, other = new.hit.turn, old.hit.turn
-    if turn and other and (turn.role, turn.speaker) != (other.role, other.speaker):
+    if new.turn and old.turn and (new.turn.role, new.turn.speaker) != (old.turn.role, old.turn.speaker):
         return False
-    fewest = min(len(new.beginnings), len(old.beginnings))
-    return fewest < 2 or 2 * len(new.beginnings & old.beginnings) >= fewest
-
-
-def _says_the_same(text: str, other: str) -> bool:
-    """Return whether the kept text has the words of the other one in their order, and all that is specific in it."""
-    from reverie.domain.similarity.specifics import extract_specifics  # has many patterns
-
-    words, kept = tokenize(text), iter(tokenize(other))
-    if not words or not all(word in kept for word in words):
-        return False
-    if set(_PAST_FORM.findall(text.casefold())) != set(_PAST_FORM.findall(other.casefold())):
-        return False
-    one, whole = extract_specifics(text), extract_specifics(other)
-    return not (one.find_missing_from(whole) or one.subtract(whole, "affirmed"))
+    before, same, after = f" {fold(whole)} ".partition(f" {fold(text)} ")
+    return bool(same) and _OTHER_SENSE.search(f"{before} {after}") is None
