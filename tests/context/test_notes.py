@@ -137,11 +137,11 @@ def test_days_before_today_are_cut_from_the_oldest():
 
 
 def test_a_page_that_does_not_fit_keeps_its_beginning():
-    shown = retrieval.excerpt_long_term("first fact\n" + "another fact\n" * 500, 100)
-    assert shown.is_cut
-    assert shown.text.startswith("## Long-term Memory\nfirst fact\n")
-    assert "does not fit the token budget" in shown.text
-    assert validation.estimate_tokens(shown.text) <= 100
+    page = "first fact\n" + "another fact\n" * 500
+    shown = retrieval.render_context(page, (), TODAY, page_room=100, notes_room=0)
+    assert shown.startswith("## Long-term Memory\nfirst fact\n")
+    assert "does not fit the token budget" in shown
+    assert validation.estimate_tokens(shown) <= 100
 
 
 @given(

@@ -29,21 +29,10 @@ from reverie.search.hits import Explanation, Hit
 from reverie.search.updates import asks_for_past
 
 Verdict = Literal[
-    "selected",
-    "perhaps related",
-    "twice",
-    "untrusted",
-    "does not hold now",
-    "empty",
-    "weak",
-    "in every prompt",
-    "says the same",
-    "in the replayed turns",
-    "already shown",
-    "over the limit",
-    "over the layer's limit",
+    "selected", "perhaps related", "twice", "untrusted", "does not hold now", "empty", "weak", "in every prompt",
+    "says the same", "in the replayed turns", "already shown", "over the limit", "over the layer's limit",
     "over the budget",
-]
+]  # fmt: skip
 
 MAX_PERHAPS_RELATED = 3
 """Most lines under "Perhaps related"."""
@@ -173,9 +162,11 @@ def judge_candidates(
     replayed_from = given.replay[0].position if given.replay else given.now_at
     words_of_pages = f" {_fold_words(pages)} "
     words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
-    past = asks_for_past(given.query) or _names_past_day(given)
+    today = given.now.date()
+    past = asks_for_past(given.query) or any(day.end < today for day in find_dates(given.query, today))
     limits = gate.choose_settings([hit for hit in given.candidates if hit.is_trusted])
-    least = _find_least_chance(limits, chances, is_list=is_list)
+    least = limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
+    least = limits.related if is_list else least
     found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
     ids: set[str] = set()
     is_known = _mentions_message(given)
@@ -229,24 +220,11 @@ def judge_candidates(
     return choices, is_known
 
 
-def _find_least_chance(limits: gate.GateSettings, chances: Mapping[str, float], *, is_list: bool) -> float:
-    """Return the chance from which a candidate answers."""
-    if is_list:
-        return limits.related
-    return limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
-
-
 def _is_mere_reply(hit: Hit) -> bool:
     """Return whether a hit is a reply of few words, such as "Will do.", without a word of the message."""
     if hit.turn is None or hit.turn.role != "assistant" or hit.explanation.evidence.get("words"):
         return False
     return len(tokenize(hit.content)) <= _LONGEST_REPLY
-
-
-def _names_past_day(given: PackInput) -> bool:
-    """Return whether the message names a day, month or year that is over."""
-    today = given.now.date()
-    return any(mention.end < today for mention in find_dates(given.query, today))
 
 
 def _mentions_message(given: PackInput) -> bool:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from reverie.context import gate, render, retrieval
 from reverie.context.candidates import (
@@ -275,7 +275,7 @@ class Pack:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pack as JSON values."""
-        names = (
+        names = [
             "query",
             "text",
             "stable_text",
@@ -284,7 +284,7 @@ class Pack:
             "soft_tokens",
             "hard_tokens",
             "replayed_tokens",
-        )
+        ]
         candidates = [
             to_json_object(choice, "verdict", "tokens", "recent", "shown_at") | choice.hit.to_dict()
             for choice in self.choices
@@ -317,8 +317,7 @@ def build(given: PackInput) -> Pack:
     pages = next((section.text for section in stable if section.name == "pages"), "")
     standing_ids = find_shown_ids(pages).union(record.id for record in standing_records)
     left = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
-    if text := cut_section(standing.changed, min(budget.soft_tokens // 4, left)):
-        stable.append(PackSection(name="changed", text=text, tokens=estimate_section_cost(text)))
+    stable += _build_sections(changed=cut_section(standing.changed, min(budget.soft_tokens // 4, left)))
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.render_entry(entry, now) for entry in given.entries if entry.live(now)]
     sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
@@ -330,18 +329,14 @@ def build(given: PackInput) -> Pack:
 
     noted = _build_notes_section(notes, stable, now, room - used - estimate_section_cost(working), budget)
 
-    sections = [*stable]
-    if noted.text:
-        sections.append(PackSection(name="notes", text=noted.text, tokens=estimate_section_cost(noted.text)))
+    sections = [*stable, *_build_sections(notes=noted.text)]
     if recalled:
         sections.append(PackSection(name="recalled", text=recalled, tokens=used))
-    if working:
-        sections.append(PackSection(name="working", text=working, tokens=estimate_section_cost(working)))
+    sections += _build_sections(working=working)
     left = budget.hard_tokens - _NOTICE_TOKENS - sum(section.tokens for section in sections)
     whole = render.render_related(given.related)
     related = cut_section(whole, min(given.related_tokens, left))
-    if related:
-        sections.append(PackSection(name="related", text=related, tokens=estimate_section_cost(related)))
+    sections += _build_sections(related=related)
     if related != whole:
         cut.append("related")
     if noted.is_cut:
@@ -363,6 +358,15 @@ def build(given: PackInput) -> Pack:
         cut=tuple(cut),
         entries_left_out=len(lines) - fit,
     )
+
+
+def _build_sections(**texts: str) -> list[PackSection]:
+    """Return the sections with a text, by their names."""
+    return [
+        PackSection(name=cast("SectionName", name), text=text, tokens=estimate_section_cost(text))
+        for name, text in texts.items()
+        if text
+    ]
 
 
 def _recall(
@@ -558,6 +562,15 @@ def _shorten_excerpt(text: str) -> str:
     return line if len(line) <= _LONGEST_EXCERPT else f"{line[:_LONGEST_EXCERPT].rstrip()}…"
 
 
+_REASONS: Mapping[str, str] = {
+    "untrusted": "untrusted: a tool, the web or an import said it",
+    "does not hold now": "does not hold now: it did before, or will later",
+    "weak": "weak: it hardly answers the message",
+    "empty": "empty: it only calls tools",
+}
+"""Verdicts as a report explains them; the others are their own reason."""
+
+
 def _explain_choice(choice: CandidateDecision) -> list[str]:
     hit = choice.hit
     what = f"{hit.layer} {hit.kind}"
@@ -565,15 +578,7 @@ def _explain_choice(choice: CandidateDecision) -> list[str]:
     why = str(hit.explanation)
     if choice.is_shown:
         return [first, f"        {why}"] if why else [first]
-    reason: str = choice.verdict
+    reason = _REASONS.get(choice.verdict, choice.verdict)
     if choice.verdict == "already shown":
         reason = f"already shown at turn {choice.shown_at}, which is still replayed"
-    elif choice.verdict == "untrusted":
-        reason = "untrusted: a tool, the web or an import said it"
-    elif choice.verdict == "does not hold now":
-        reason = "does not hold now: it did before, or will later"
-    elif choice.verdict == "weak":
-        reason = "weak: it hardly answers the message"
-    elif choice.verdict == "empty":
-        reason = "empty: it only calls tools"
     return [first, f"        {reason}" + (f" · {why}" if why else "")]

@@ -12,7 +12,7 @@ the characters, and for one recalled item `max(20, chars / 4 + 8)`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -63,14 +63,7 @@ class TokenBudget:
     notes_tokens: int = 500
 
     def __post_init__(self) -> None:
-        for name in (
-            "soft_tokens",
-            "hard_tokens",
-            "working",
-            "page_tokens",
-            "standing_tokens",
-            "notes_tokens",
-        ):
+        for name in (each.name for each in fields(self) if each.name != "layer_limits"):
             validate_tokens(getattr(self, name), name=name)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(

@@ -145,15 +145,6 @@ def render_memory_section(page: str, blocks: Sequence[str] = (), *, room: int = 
     return "\n\n".join([MEMORY_HEADER, *parts]) if parts else ""
 
 
-def excerpt_long_term(page: str, room: int) -> Excerpt:
-    """Return the section of `MEMORY.md`, cut to `room` tokens."""
-    plain = escaping.escape_block(page).strip()
-    if not plain:
-        return Excerpt("", False)
-    text = render.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
-    return Excerpt(text, text != f"{LONG_TERM_HEADER}\n{plain}")
-
-
 def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt:
     """Return sections with the newest lines of daily notes that fit into `room` tokens, today's first.
 
@@ -176,8 +167,9 @@ def render_context(
     page: str, notes: Sequence[Paragraph], today: date, *, page_room: int, notes_room: int
 ) -> str:
     """Return the three sections as one text; empty if all are."""
-    parts = (excerpt_long_term(page, page_room).text, excerpt_notes(notes, today, notes_room).text)
-    return "\n\n".join(part for part in parts if part)
+    plain = escaping.escape_block(page).strip()
+    long_term = render.cut_section(f"{LONG_TERM_HEADER}\n{plain}", page_room) if plain else ""
+    return "\n\n".join(filter(None, (long_term, excerpt_notes(notes, today, notes_room).text)))
 
 
 def drop_replayed(notes: Sequence[Paragraph], replayed: Collection[str]) -> tuple[Paragraph, ...]:
@@ -189,8 +181,7 @@ def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[da
     """Return the lines with their days, the last line of the latest day first."""
     days: dict[date, list[str]] = {}
     for note in notes:
-        day = parse_daily_note_day(note.page)
-        if day is not None:
+        if day := parse_daily_note_day(note.page):
             days.setdefault(min(day, today), []).append(note.content)
     return [(day, line) for day in sorted(days, reverse=True) for line in reversed(days[day])]
 

@@ -144,14 +144,10 @@ def _to_message(turn: Turn) -> dict[str, Any]:
 
 
 def _estimate_cost(messages: Sequence[dict[str, Any]]) -> int:
-    total = 0
-    for message in messages:
-        total += _MESSAGE_OVERHEAD + validation.estimate_tokens(message["content"])
-        for call in message.get("tool_calls", ()):
-            total += validation.estimate_tokens(call["function"]["name"]) + validation.estimate_tokens(
-                call["function"]["arguments"]
-            )
-    return total
+    calls = [call["function"] for message in messages for call in message.get("tool_calls", ())]
+    texts = [message["content"] for message in messages]
+    texts += [text for call in calls for text in (call["name"], call["arguments"])]
+    return _MESSAGE_OVERHEAD * len(messages) + sum(map(validation.estimate_tokens, texts))
 
 
 def find_question(message: str | None, window: Sequence[Turn]) -> Turn | None:
@@ -212,23 +208,16 @@ class ShownLedger(NamedTuple):
 
     def merged(self, other: ShownLedger) -> ShownLedger:
         """Return both ledgers as one, with the later position of each item."""
-        marks = dict(self.marks)
-        for shown, mark in other.marks.items():
-            if shown not in marks or marks[shown][0] <= mark[0]:
-                marks[shown] = mark
-        return _limit_marks(marks)
+        later = {
+            shown: mark
+            for shown, mark in other.marks.items()
+            if shown not in self.marks or self.marks[shown][0] <= mark[0]
+        }
+        return _limit_marks({**self.marks, **later})
 
     def since(self, position: int) -> ShownLedger:
         """Return the ledger without entries before a position, which are no longer replayed."""
         return _limit_marks({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
-
-    def list_newer_ids(self, other: ShownLedger) -> list[str]:
-        """Return the ids of items that the other ledger does not have at the same turn."""
-        return [
-            shown
-            for shown, (position, _) in self.marks.items()
-            if shown not in other.marks or other.marks[shown][0] != position
-        ]
 
     def to_text(self) -> str:
         """Return the ledger as one line of JSON; `from_text` reads it back to an equal one."""
@@ -286,7 +275,12 @@ class ShownBuffer:
 
     def list_counters(self) -> list[str]:
         """Return the counters of the items that were shown since the last transaction."""
-        return [build_recalled_counter(name) for name in self.ledger.list_newer_ids(self._stored)]
+        stored = self._stored.marks
+        return [
+            build_recalled_counter(name)
+            for name, (position, _) in self.ledger.marks.items()
+            if name not in stored or stored[name][0] != position
+        ]
 
     def build_cursors(self, *, is_restart: bool) -> dict[str, str | None]:
         """Return the cursors that store it, or that store nothing after a restart; none if it is stored."""

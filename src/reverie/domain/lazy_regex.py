@@ -37,3 +37,11 @@ def compile_pattern(pattern: str, case: bool) -> re.Pattern[str]:
 def parse_word_set(text: str) -> frozenset[str]:
     """Return the words of a text, which are separated by white space."""
     return frozenset(text.split())
+
+
+def lower_in_place(text: str) -> str:
+    """Return a text in small letters. Its length stays, since letters with a longer small form stay as they are."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(low if len(low := char.lower()) == 1 else char for char in text)

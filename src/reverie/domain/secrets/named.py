@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import compile_pattern, defer_regex
+from reverie.domain.lazy_regex import compile_pattern, defer_regex, lower_in_place
 from reverie.domain.secrets.rules import Span, get_words, join_words
 from reverie.domain.secrets.values import (
     is_date,
@@ -24,7 +24,6 @@ from reverie.domain.secrets.values import (
     is_snake,
     is_strong,
 )
-from reverie.domain.text.same_text import lower_in_place
 
 _PASSWORDS = (*get_words("password_names"), "mot de passe")
 _KEYS = (*get_words("key_names"), "cle ")

@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from reverie.domain.lazy_regex import compile_pattern, defer_regex
+from reverie.domain.lazy_regex import compile_pattern, defer_regex, lower_in_place
 from reverie.domain.secrets import named
 from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
-from reverie.domain.text.same_text import lower_in_place
 
 if TYPE_CHECKING:
     from reverie.domain.user_patterns import UserPattern

@@ -23,8 +23,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.text.same_text import lower_in_place
+from reverie.domain.lazy_regex import defer_regex, lower_in_place
 
 _MAX_CHARACTERS = 20_000
 _MAX_MENTIONS = 40

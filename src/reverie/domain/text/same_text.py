@@ -71,14 +71,6 @@ def fold_text(text: str) -> str:
     return " ".join(words) or " ".join(cased.split())
 
 
-def lower_in_place(text: str) -> str:
-    """Return a text in small letters. Its length stays, since letters with a longer small form stay as they are."""
-    lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
-
-
 def _fold_character(character: str) -> str:
     if character.isascii() or unicodedata.decomposition(character).startswith(_KEPT_FORMS):
         return character
