@@ -153,23 +153,17 @@ class Pack:
     @property
     def text(self) -> str:
         """The system part of the prompt; may be empty."""
-        return "\n\n".join(part for part in (self.stable_text, self.changing_text) if part)
+        return "\n\n".join(text for _, text in self.parts)
 
     @property
     def stable_text(self) -> str:
         """The beginning of `text` that seldom changes, for a provider's prompt cache."""
-        texts = [section.text for section in self.sections if section.name in _STABLE]
-        if self._noticed_early:
-            texts.insert(len(texts) - self._standing, self.notice)
-        return "\n\n".join(texts)
+        return "\n\n".join(text for _, text in self.parts[: self._count_stable()])
 
     @property
     def changing_text(self) -> str:
         """The rest of `text`: notes, recalled hits, the inventory, and the text of another memory."""
-        texts = [section.text for section in self.sections if section.name not in _STABLE]
-        if texts and self.notice and not self._noticed_early:
-            texts.insert(0, self.notice)
-        return "\n\n".join(texts)
+        return "\n\n".join(text for _, text in self.parts[self._count_stable() :])
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
@@ -185,14 +179,10 @@ class Pack:
         costs: dict[str, int] = {section.name: section.tokens for section in self.sections}
         return costs | ({"notice": estimate_section_cost(self.notice)} if self.notice else {})
 
-    @property
-    def _standing(self) -> int:
-        """Number of stable sections of remembered text."""
-        return sum(section.name in _STABLE and section.name != "profile" for section in self.sections)
-
-    @property
-    def _noticed_early(self) -> bool:
-        return bool(self.notice) and self._standing > 0
+    def _count_stable(self) -> int:
+        """Return the number of stable parts; the notice is one of them before remembered text."""
+        stable = [section.name for section in self.sections if section.name in _STABLE]
+        return len(stable) + (bool(self.notice) and stable not in ([], ["profile"]))
 
     @property
     def messages(self) -> list[dict[str, Any]]:

@@ -154,13 +154,18 @@ def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt
         room: Most tokens.
     """
     newest_first = _sort_newest_first(notes, today)
-    fitting = _take_fitting(newest_first, 4 * room)
-    for count in range(len(fitting), 0, -1):
-        is_cut = count < len(newest_first)
-        text = _render_notes(fitting[:count], today, is_cut=is_cut)
+    shown: list[tuple[date, str]] = []
+    excerpt, size = Excerpt("", bool(newest_first)), 0
+    for day, line in newest_first:
+        shown.append((day, escaping.escape_line_start(line)))
+        size += len(shown[-1][1])
+        if size > 4 * room:
+            break
+        is_cut = len(shown) < len(newest_first)
+        text = _render_notes(shown, today, is_cut=is_cut)
         if render.estimate_section_cost(text) <= room:
-            return Excerpt(text, is_cut)
-    return Excerpt("", bool(newest_first))
+            excerpt = Excerpt(text, is_cut)
+    return excerpt
 
 
 def render_context(
@@ -184,18 +189,6 @@ def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[da
         if day := parse_daily_note_day(note.page):
             days.setdefault(min(day, today), []).append(note.content)
     return [(day, line) for day in sorted(days, reverse=True) for line in reversed(days[day])]
-
-
-def _take_fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[date, str]]:
-    """Return the first lines, escaped, that have at most `most` characters together."""
-    chosen: list[tuple[date, str]] = []
-    for day, line in newest_first:
-        escaped = escaping.escape_line_start(line)
-        most -= len(escaped) + 1
-        if most < -1:
-            break
-        chosen.append((day, escaped))
-    return chosen
 
 
 def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_cut: bool) -> str:
