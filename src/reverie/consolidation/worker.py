@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,8 +35,6 @@ from reverie.repositories.records import NewRecord
 from reverie.settings import Settings, Thinking
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
-from reverie.stores.protocol import RenewableStore
-from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -49,9 +46,6 @@ FIRST_PAUSE = timedelta(minutes=1)
 """Pause after a failure before the next try. Each further failure doubles it, up to `LONGEST_PAUSE`."""
 
 LONGEST_PAUSE = timedelta(hours=1)
-
-LONGEST_RENEWAL_S = 10.0
-"""Seconds in one run for words of an earlier analyzer, so that other work is not kept waiting."""
 
 REMEMBERED = timedelta(days=7)
 """Greatest age of a conversation that is read or told in `HISTORY.md`; an older one was imported."""
@@ -125,7 +119,6 @@ class Worker:
         self._inbox = self._dreams.inbox
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
-        self._unwrapped = unwrap(writer.store)
         self._clock = writer.clock
         self._settings = settings
         self._conclude = conclude
@@ -135,7 +128,6 @@ class Worker:
         self._expired_at = datetime.min.replace(tzinfo=UTC)
         self._no_session_due: tuple[int, datetime] | None = None  # as of a journal entry, until a time
         self._session_ends_at: datetime | None = None  # the first of those that are not over
-        self._has_renewed = not isinstance(self._unwrapped, RenewableStore)
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._lease = DreamLease(writer.store, clock=writer.clock)
         self._wake = threading.Event()
@@ -464,9 +456,6 @@ class Worker:
             work.append(("enrich", self._run_reviewed_dream if self.thinking == "ask" else self._run_dream))
         elif self.thinking == "tidy" and self._is_enriching_due():
             work.append(("enrich", partial(self._dreams.run, ["enrich"])))
-        if isinstance(self._unwrapped, RenewableStore) and not self._has_renewed:
-            self._has_renewed = not self._unwrapped.has_earlier_words()
-            work += [] if self._has_renewed else [("words", partial(self._renew_words, self._unwrapped))]
         return [(name, run) for name, run in work if not self._is_paused(name)]
 
     def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
@@ -486,17 +475,6 @@ class Worker:
         """Return whether something failed so recently that it is left alone."""
         until, _ = self._pauses.get(what, (None, None))
         return until is not None and timedelta() < until - self._clock() <= LONGEST_PAUSE
-
-    def _renew_words(self, store: RenewableStore) -> list[PassOutcome]:
-        """Renew words for search for at most `LONGEST_RENEWAL_S`; the next run, in any process, continues."""
-        now, until = self._clock(), time.monotonic() + LONGEST_RENEWAL_S
-        try:
-            while store.renew_words() and time.monotonic() < until and not self._is_stopped():
-                pass
-        except ReverieError as error:
-            _log.warning("words for search could not be renewed: %s", error)
-            return [PassOutcome.from_error("words", now, error)]
-        return [PassOutcome(name="words", at=now, state="applied")]
 
     def _compose_pages(self) -> None:
         """Compose the living pages of scopes that have changed."""

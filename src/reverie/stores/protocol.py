@@ -420,17 +420,6 @@ class LeasingStore(Protocol):
 
 
 @runtime_checkable
-class RenewableStore(Protocol):
-    """A store whose words for search are renewed in the background after another analyzer has come."""
-
-    def has_earlier_words(self) -> bool:
-        """Return whether words for search may be those of an earlier analyzer."""
-
-    def renew_words(self) -> bool:
-        """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
-
-
-@runtime_checkable
 class StoreOnServer(Protocol):
     """A store on a server, which keeps logs and copies that the store cannot reach.
 

@@ -27,13 +27,16 @@ from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor, redact_secrets
 from reverie.stores.protocol import CommitOptions, Store
 
-if TYPE_CHECKING:
-    from reverie.llm.protocol import ChatMessage, ModelRequest
-
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 
 
-class RedactingStore:
+if TYPE_CHECKING:
+    from reverie.llm.protocol import ChatMessage, ModelRequest
+
+_Untyped: Any = object
+
+
+class RedactingStore(_Untyped):  # type: ignore[misc]  # it has the methods of the store that it wraps
     """Wrapper of a store that redacts every value before it is written.
 
     Reads go straight to the store. What was stored without redaction is read unchanged; `reverie redact` redacts it.
@@ -47,36 +50,14 @@ class RedactingStore:
         """Wrap a store."""
         self.inner = store
         self.redactor = redactor
-        self.tombstones = store.tombstones
-        self.scrub = store.scrub
-        self.reading = store.reading
-        self.sequence = store.sequence
-        self.sequence_at = store.sequence_at
-        self.journal = store.journal
-        self.citing = store.citing
-        self.records = store.records
-        self.record_like = store.record_like
-        self.records_like = store.records_like
-        self.find = store.find
-        self.tally = store.tally
-        self.turns = store.turns
-        self.scan_turns = store.scan_turns
-        self.session = store.session
-        self.sessions = store.sessions
-        self.pages = store.pages
-        self.paragraphs = store.paragraphs
-        self.latest_paragraphs = store.latest_paragraphs
-        self.logs = store.logs
-        self.passages = store.passages
-        self.live = store.live
-        self.measure = store.measure
-        self.entries = store.entries
-        self.drop_entries = store.drop_entries
-        self.count = store.count
-        self.cursor = store.cursor
-        self.cursors = store.cursors
-        self.check = store.check
-        self.close = store.close
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the wrapped store: all that it does not write itself."""
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(name)
+        method = getattr(self.inner, name)
+        setattr(self, name, method)
+        return method
 
     def commit(
         self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]

@@ -19,7 +19,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import CollectionStats, Searchable
+from reverie.domain.passage import SEARCHABLE, Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import Unjournaled, translating_damage
@@ -161,6 +161,14 @@ class SQLStore(ABC):
 
     _COUNTED: ClassVar[tuple[str, str]]
     """Number of a row, and the end of a query that counts rows."""
+
+    _analyse: Analyse
+
+    @abstractmethod
+    def live(
+        self, subject: Searchable, *, after: int = 0, limit: int = 1000
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
+        """Return live passages and their values by ascending key, for building an index."""
 
     @abstractmethod
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -403,6 +411,16 @@ class SQLStore(ABC):
             tokens=sum(row[3] for row in readable),
             speakers=frozenset(row[1] for row in readable if row[1]),
         )
+
+    def find_stale_analyses(self) -> list[str]:
+        """Return the ids of passages whose stored words differ from what the analyzer makes of their texts."""
+        stale, after = [], 0
+        for subject in SEARCHABLE:
+            while found := self.live(subject, after=after):
+                stale += [value.id for passage, value in found if passage.analysis != self._analyse(value)]
+                after = found[-1][0].key
+            after = 0
+        return stale
 
     # -- what is not in the journal ---------------------------------------------------------------------
 

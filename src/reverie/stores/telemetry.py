@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -45,24 +45,46 @@ _LABELS = (
 
 
 class OperationSpan:
-    """Span of an operation. This class, which stands for telemetry that is off, does nothing."""
+    """Span of an operation. One without a span of OpenTelemetry does nothing, because telemetry is off.
 
-    has_content = False
+    Attributes:
+        has_content: Whether spans are to contain content.
+        attributes: The attributes that were set.
+    """
+
+    def __init__(self, settings: Settings, attributes: dict[str, Any], span: Any = None) -> None:
+        self._settings = settings
+        self._span = span
+        self.attributes = attributes
+        self.has_content = span is not None and _captures_content()
 
     def set(self, name: str, value: Any) -> None:
         """Set an attribute without content."""
+        if self._span is not None:
+            self.attributes[name] = value
+            self._span.set_attribute(name, value)
 
     def set_content(self, name: str, value: Any) -> None:
         """Set an attribute with content, redacted, if spans are to contain content."""
+        if self.has_content:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            self.set(name, build_redactor(True, self._settings.secret_patterns).text(text))
 
     def fail(self, reason: str) -> None:
         """Note a failure that is not raised."""
+        if self._span is not None:
+            self.set("error.type", reason)
+            self._span.set_status(_load_interface().error)
 
     def count(self, name: str, number: int, **labels: str) -> None:
         """Add to a counter."""
+        if self._span is not None:
+            _load_interface().get_counter(name).add(number, labels)
 
     def measure(self, name: str, tokens: Mapping[str, int], *, by: str) -> None:
         """Add numbers of tokens to a histogram, each with its key as the label `by`."""
+        for key, number in tokens.items() if self._span is not None else ():
+            _load_interface().get_histogram(name, "{token}").record(number, {by: key})
 
 
 def trace(
@@ -147,7 +169,7 @@ def _record(
     empty become attributes too, as hashes. They are made only if telemetry is on, because they take time.
     """
     if not settings.telemetry:
-        yield OperationSpan()
+        yield OperationSpan(settings, attributes)
         return
     attributes |= {name: _identify(value) for name, value in names.items() if value}
     interface = _load_interface()
@@ -160,52 +182,16 @@ def _record(
         record_exception=False,
         set_status_on_exception=False,
     ) as opened:
-        span = _RecordedSpan(settings, opened, attributes)
+        span = OperationSpan(settings, attributes, opened)
 
-        def finish(kind: type[BaseException] | None, *_: object) -> None:
-            if kind is not None:
-                span.fail(kind.__qualname__)
-            labels = {label: span.attributes[label] for label in _LABELS if label in span.attributes}
-            interface.get_histogram(duration, "s").record(time.perf_counter() - started, labels)
-
-        with ExitStack() as recording:
-            recording.push(finish)
+        try:
             yield span
-
-
-class _RecordedSpan(OperationSpan):
-    """Span that OpenTelemetry records."""
-
-    def __init__(self, settings: Settings, span: Any, attributes: dict[str, Any]) -> None:
-        self._settings = settings
-        self._span = span
-        self.attributes = attributes
-
-    @property
-    def has_content(self) -> bool:  # type: ignore[override]
-        """Whether spans are to contain content."""
-        return _captures_content()
-
-    def set(self, name: str, value: Any) -> None:
-        self.attributes[name] = value
-        self._span.set_attribute(name, value)
-
-    def set_content(self, name: str, value: Any) -> None:
-        if not _captures_content():
-            return
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        self.set(name, build_redactor(True, self._settings.secret_patterns).text(text))
-
-    def fail(self, reason: str) -> None:
-        self.set("error.type", reason)
-        self._span.set_status(_load_interface().error)
-
-    def count(self, name: str, number: int, **labels: str) -> None:
-        _load_interface().get_counter(name).add(number, labels)
-
-    def measure(self, name: str, tokens: Mapping[str, int], *, by: str) -> None:
-        for key, number in tokens.items():
-            _load_interface().get_histogram(name, "{token}").record(number, {by: key})
+        except BaseException as error:
+            span.fail(type(error).__qualname__)
+            raise
+        finally:
+            labels = {label: attributes[label] for label in _LABELS if label in attributes}
+            interface.get_histogram(duration, "s").record(time.perf_counter() - started, labels)
 
 
 @cache

@@ -91,18 +91,6 @@ def test_a_memory_comes_back_from_a_database_as_it_went(folder: Path, url: str, 
         assert not memory.admin.doctor().findings
 
 
-def test_the_server_has_statistics_of_what_was_written_at_once(folder: Path, url: str) -> None:
-    copy_memory(str(folder), url)
-    with closing(PostgresStore(f"{url}&index=tables", analyse=analyze)) as store:
-        for table in ("thing", "journal", "posting"):
-            rows = store._connections.rows(
-                f"SELECT last_analyze IS NOT NULL FROM pg_stat_user_tables WHERE relid = "
-                f"(SELECT tableoid FROM reverie.{table} WHERE space = %s LIMIT 1)",
-                (store._space,),
-            )
-            assert rows == [(True,)], table
-
-
 @pytest.mark.slow
 def test_a_copy_goes_on_being_used(folder: Path, url: str, tmp_path: Path) -> None:
     copy_memory(str(folder), url)

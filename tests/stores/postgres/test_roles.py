@@ -48,7 +48,7 @@ def test_the_user_of_the_composition_can_use_memories_and_nothing_else(server: P
     owner, user = (server.url("acme", role=role) for role in ("reverie_owner", "reverie"))
     with pytest.raises(StoreUnavailable):
         PostgresStore(user, analyse=analyze)
-    prepare_database(owner, create=True)
+    prepare_database(owner, analyse=analyze, create=True)
     with Memory.open(f"{user}&index=tables", settings=Settings(embedder=None)) as memory:
         memory.save("A bird by the name of Zilpzalp lives here")
         memory.save("Likes tea")

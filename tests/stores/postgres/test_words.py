@@ -5,16 +5,13 @@ from __future__ import annotations
 import uuid
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
 from click.testing import CliRunner
 
 from reverie import Memory, Settings
-from reverie.consolidation import worker
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText
@@ -70,7 +67,7 @@ def test_words_of_another_analyzer_are_reported_and_made_again(
         assert memory.search("owls") == []
         assert memory.admin.check() == [], "what is stored is sound"
         (finding,) = [each for each in memory.admin.doctor().findings if each.code == "words-outdated"]
-        assert (len(finding.about), finding.remedy) == (34, "words")
+        assert (len(finding.about), finding.remedy) == (33, "words")
         memory.admin.doctor(fix=True)
         assert not memory.admin.doctor().findings
     with Memory.open(url, settings=QUIET) as memory:
@@ -92,47 +89,8 @@ def expect_new_words(url: str) -> None:
         connection.execute("SELECT reverie.expect_new_words()")
 
 
-def test_background_work_renews_words_in_slices_and_any_process_goes_on(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upkeep, "_WORDS_BATCH", 8)
-    monkeypatch.setattr(worker, "LONGEST_RENEWAL_S", 0.0)  # one batch in a run
-    fill_as_before(url)
-    with Memory.open(url, settings=QUIET) as memory:
-        assert memory.dreams.run_due().outcomes == (), "no other analyzer has come"
-    expect_new_words(url)
-    left = [34]
-    while left[-1]:
-        with (
-            closing(PostgresStore(url, analyse=analyze)) as store,
-            Memory.open(url, settings=QUIET) as memory,
-        ):
-            (outcome,) = memory.dreams.run_due().outcomes
-            assert (outcome.name, outcome.state) == ("words", "applied")
-            left.append(len(store.find_stale_analyses()))
-    assert left == [34, 26, 18, 10, 2, 0]
-    with Memory.open(url, settings=QUIET) as memory:
-        assert memory.dreams.run_due().outcomes == ()
-        assert len(memory.search("owls", limit=10)) == 10
-        assert memory.admin.check() == []
-
-
-def test_words_are_renewed_by_the_holder_of_the_lease_alone(url: str) -> None:
-    fill_as_before(url)
-    expect_new_words(url)
-    with closing(PostgresStore(url, analyse=analyze)) as store, Memory.open(url, settings=QUIET) as memory:
-        token = store.take_lease("another", timedelta(minutes=1))
-        assert token is not None
-        assert memory.dreams.run_due().busy
-        assert len(store.find_stale_analyses()) == 34
-        with store.fencing(token - 1), pytest.raises(StoreUnavailable, match="taken over"):
-            store.renew_words()
-        assert len(store.find_stale_analyses()) == 34
-        assert store.has_earlier_words()
-
-
-def test_a_worker_renews_the_words_of_all_memories(
-    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_upgrade_renews_the_words_of_all_memories(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "_WORDS_BATCH", 8)
     database = f"d{uuid.uuid4().hex}"
@@ -141,14 +99,11 @@ def test_a_worker_renews_the_words_of_all_memories(
     for each in urls:
         fill_as_before(each)
     expect_new_words(urls[0])
-    env = {"HOME": str(tmp_path), "REVERIE_INDEX_CACHE": str(tmp_path / "c"), "REVERIE_EMBEDDER": ""}
-    every = postgres.url("", database=database).replace("&memory=", "")
-    done = CliRunner().invoke(cli, ["worker", "--once", "--store", every], env=env)
-    assert (done.exit_code, done.output) == (0, "")
+    done = CliRunner().invoke(cli, ["store", "upgrade", urls[0]])
+    assert done.exit_code == 0, done.output
     for each in urls:
         with closing(PostgresStore(each, analyse=analyze)) as store:
             assert store.find_stale_analyses() == []
-            assert not store.has_earlier_words()
     postgres.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")
 
 
@@ -177,9 +132,8 @@ def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_beco
             store.commit(make_additions(mine), actor="owner", at=NOW)
         connection.execute("DELETE FROM reverie.migration WHERE version >= 11")
         connection.commit()
-        assert prepare_database(url, create=False) == ["record fields", "more words"]
+        assert prepare_database(url, analyse=analyze, create=False) == ["record fields", "more words"]
     with closing(PostgresStore(url, analyse=analyze)) as store:
-        store.renew_words()
         assert list(store.check()) == []
         found = {record.id: record for record in store.find(Filter(archived=None))}
         assert (found[moved.id].replaced_by, found[moved.id].metadata) == (linked.id, {"own": "x"})

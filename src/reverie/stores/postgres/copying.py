@@ -14,7 +14,6 @@ from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
 from reverie.stores.postgres.schema import refuse_existing
 from reverie.stores.postgres.statements import CHANGE, build_parameters
 from reverie.stores.postgres.store import PostgresStore
-from reverie.stores.postgres.upkeep import analyze_tables
 from reverie.stores.protocol import CommitOptions
 
 if TYPE_CHECKING:
@@ -89,8 +88,6 @@ class PostgresCopyTarget:
                 {}, {"cursors": rest.cursors, "counts": rest.counters}, marks=rest.tombstones, is_erasure=True
             )
             connection.execute(CHANGE, values)
-        with self._connections.connection() as connection:
-            analyze_tables(connection, self._space, again=True)
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""

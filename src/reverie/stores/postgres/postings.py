@@ -13,7 +13,6 @@ from reverie.stores.postgres.statements import (
     remember_documents,
     remember_passages,
 )
-from reverie.stores.postgres.upkeep import analyze_tables
 from reverie.stores.sql import format_limit
 
 _SORTS: dict[Among, str] = {"words": "w", "dates": "d", "speakers": "s"}
@@ -150,9 +149,7 @@ class PostingTables:
 
     def make(self) -> None:
         """Make the postings of the memory if it has none."""
-        if self._connections.call_function("make_postings", False):
-            with self._connections.connection() as connection:
-                analyze_tables(connection, self._space, again=False)
+        self._connections.call_function("make_postings", False)
 
     def rebuild(self) -> None:
         """Make the postings of the memory again."""

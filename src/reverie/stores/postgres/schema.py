@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from reverie.domain.change import Value
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible
-from reverie.domain.passage import AnalyzedText
+from reverie.domain.passage import Analyse, AnalyzedText
 from reverie.domain.record import Record
 from reverie.stores.base import MIGRATOR, find_merges, move_fields, read_moved
 from reverie.stores.codec import RECORDS, UnreadableRow, from_document, to_document
 from reverie.stores.postgres.connections import (
     PostgresAddress,
+    PostgresConnections,
     load_psycopg,
     parse_postgres_url,
     translate_error,
 )
 from reverie.stores.postgres.statements import CHANGE, build_parameters
-from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
+from reverie.stores.postgres.upkeep import describe_remains, list_places, renew_words, rewrite_tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,6 +33,7 @@ _THINGS = (
     "WHERE space = %s AND subject = 'record' ORDER BY key"
 )
 _PATIENCE = "30s"
+_PATIENCE_S = 30
 
 
 def rewrite_records(connection: psycopg.Connection) -> None:
@@ -219,11 +221,14 @@ def connect_once(address: PostgresAddress) -> Iterator[psycopg.Connection]:
         raise translate_error(error, address.shown) from error
 
 
-def prepare_database(url: str, *, create: bool) -> list[str]:
+def prepare_database(url: str, *, analyse: Analyse, create: bool) -> list[str]:
     """Bring the tables of a database up to date; with `create`, make them and the memory where there are none.
+
+    If an earlier version had another analyzer, the words for search of all memories are made again.
 
     Args:
         url: The database and the memory.
+        analyse: The analyzer.
         create: Whether to make what is missing.
 
     Returns:
@@ -239,6 +244,12 @@ def prepare_database(url: str, *, create: bool) -> list[str]:
         if not create:
             _require_tables(connection, address)
         steps = migrate(connection, address.shown)
+        outdated = connection.execute(
+            "SELECT space FROM reverie.work WHERE renewed_key IS NOT NULL"
+        ).fetchall()
+    for (space,) in outdated:
+        with closing(PostgresConnections(address, space=space, patience=_PATIENCE_S)) as connections:
+            renew_words(connections, analyse)
     if create:
         open_space(address, create=True)
     return steps

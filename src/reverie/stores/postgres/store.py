@@ -44,12 +44,12 @@ from reverie.stores.postgres.statements import (
     remember_passages,
 )
 from reverie.stores.postgres.upkeep import (
-    WordRenewal,
     describe_remains,
     find_problems,
     has_damaged_postings,
     list_places,
     read_status,
+    renew_words,
     rewrite_tables,
 )
 from reverie.stores.protocol import CommitOptions, KeptVector
@@ -124,7 +124,6 @@ class PostgresStore(SQLStore):
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
         self._read_cache = ReadCache()
         self._tables = PostingTables(self._connections)
-        self._renewal = WordRenewal(self._connections, analyse)
         self.postings = self._tables if address.index == "tables" else None
         if self.postings is not None:
             with ExitStack() as failed:
@@ -408,26 +407,10 @@ class PostgresStore(SQLStore):
         )
         return [CopiedRow(*row) for row in rows]
 
-    def find_stale_analyses(self) -> list[str]:
-        """Return the ids of things whose stored words differ from what the analyzer makes of them."""
-        with self._connections.viewing():
-            return list(self._renewal.find_stale())
-
-    def has_earlier_words(self) -> bool:
-        """Return whether words for search may be those of an earlier analyzer."""
-        return self._renewal.is_due()
-
-    def renew_words(self) -> bool:
-        """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
-        self._connections.refuse_change()
-        has_more = self._renewal.renew_batch()
-        self._read_cache.clear()
-        return has_more
-
     def refresh_analyses(self) -> None:
         """Store the words that the analyzer makes of every text."""
         self._connections.refuse_change()
-        self._renewal.renew_all()
+        renew_words(self._connections, self._analyse)
         self._read_cache.clear()
 
     def repair(self) -> None:

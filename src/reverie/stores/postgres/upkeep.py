@@ -58,26 +58,41 @@ _BODIES = (
     "SELECT subject, key, body::text FROM reverie.thing WHERE space = %s AND (subject, key) > (%s, %s) "
     f"ORDER BY subject, key LIMIT {_BATCH}"
 )
-_UNPROTECTED = (
-    "SELECT relname FROM pg_class WHERE relnamespace = 'reverie'::regnamespace AND relkind IN ('r', 'p') "
-    "AND relname NOT IN ('space', 'migration', 'work', 'worker') "
-    "AND NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1"
-)
-_OPEN = (
-    "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_policy AS p ON p.polrelid = c.oid "
-    "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') "
-    "AND c.relname NOT IN ('space', 'migration', 'work', 'worker') GROUP BY c.relname HAVING count(p.oid) <> 1 "
-    "OR min(pg_get_expr(p.polqual, p.polrelid)) <> '(space = (current_setting(''reverie.space''::text))::integer)' "
-    "OR bool_or(p.polwithcheck IS NOT NULL) ORDER BY 1"
-)
 _MISSING = (
+    "table reverie.{0}: the role {2!r} lacks {1}",
+    'run GRANT {1} ON reverie.{0} TO "{2}" as the owner of the tables',
     "SELECT c.relname, string_agg(r.name, ', ' ORDER BY r.name), current_user::text FROM pg_class AS c "
     "CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r (name) "
     "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
     "AND (c.relname <> 'migration' OR r.name = 'SELECT') AND NOT has_table_privilege(c.oid, r.name) "
-    "GROUP BY c.relname ORDER BY 1"
+    "GROUP BY c.relname ORDER BY 1",
 )
-_POWERFUL = "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)"
+_OPEN = (
+    (
+        "table reverie.{}: row-level security is not forced, so memories are not kept apart",
+        "run ALTER TABLE reverie.{0} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+        "SELECT relname FROM pg_class WHERE relnamespace = 'reverie'::regnamespace AND relkind IN ('r', 'p') "
+        "AND relname NOT IN ('space', 'migration', 'work', 'worker') "
+        "AND NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1",
+    ),
+    (
+        "table reverie.{}: its row-level security is not Reverie's, so memories are not kept apart",
+        "drop all policies of reverie.{0}, and run CREATE POLICY one_memory ON reverie.{0} "
+        "USING (space = current_setting('reverie.space')::integer)",
+        "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_policy AS p ON p.polrelid = c.oid "
+        "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') "
+        "AND c.relname NOT IN ('space', 'migration', 'work', 'worker') GROUP BY c.relname HAVING count(p.oid) <> 1 "
+        "OR min(pg_get_expr(p.polqual, p.polrelid)) <> "
+        "'(space = (current_setting(''reverie.space''::text))::integer)' "
+        "OR bool_or(p.polwithcheck IS NOT NULL) ORDER BY 1",
+    ),
+    (
+        "the role is a superuser or bypasses row-level security, so memories are not kept apart",
+        "connect as a role with NOSUPERUSER NOBYPASSRLS",
+        "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)",
+    ),
+)
+"""Findings about rights: what is wrong, what to do, and the query of which each row is one."""
 
 
 def find_problems(connections: PostgresConnections) -> list[StoreProblem]:
@@ -86,9 +101,14 @@ def find_problems(connections: PostgresConnections) -> list[StoreProblem]:
     Args:
         connections: Its connections, in a `viewing` block, so that all is compared in one state.
     """
-    missing = list(_iterate_missing_rights(connections))
+
+    def find(what: str, fix: str, sql: str) -> list[StoreProblem]:
+        rows = connections.rows(sql)
+        return [StoreProblem(what=what.format(*row), fix=fix.format(*row)) for row in rows]
+
+    missing = find(*_MISSING)
     data = [] if missing else _iterate_data_problems(connections)  # what cannot be read is no damage
-    return [*missing, *data, *_iterate_right_problems(connections)]
+    return [*missing, *data, *(problem for each in _OPEN for problem in find(*each))]
 
 
 def has_damaged_postings(connections: PostgresConnections) -> bool:
@@ -119,118 +139,36 @@ def _iterate_data_problems(connections: PostgresConnections) -> Iterator[StorePr
         last = rows[-1][0], rows[-1][1]
 
 
-def _iterate_missing_rights(connections: PostgresConnections) -> Iterator[StoreProblem]:
-    for name, rights, role in connections.rows(_MISSING):
-        yield StoreProblem(
-            what=f"table reverie.{name}: the role {role!r} lacks {rights}",
-            fix=f'run GRANT {rights} ON reverie.{name} TO "{role}" as the owner of the tables',
-        )
-
-
-def _iterate_right_problems(connections: PostgresConnections) -> Iterator[StoreProblem]:
-    for (name,) in connections.rows(_UNPROTECTED):
-        yield StoreProblem(
-            what=f"table reverie.{name}: row-level security is not forced, so memories are not kept apart",
-            fix=f"run ALTER TABLE reverie.{name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
-        )
-    for (name,) in connections.rows(_OPEN):
-        yield StoreProblem(
-            what=f"table reverie.{name}: its row-level security is not Reverie's, so memories are not kept apart",
-            fix=f"drop all policies of reverie.{name}, and run CREATE POLICY one_memory ON reverie.{name} "
-            "USING (space = current_setting('reverie.space')::integer)",
-        )
-    if connections.rows(_POWERFUL):
-        yield StoreProblem(
-            what="the role is a superuser or bypasses row-level security, so memories are not kept apart",
-            fix="connect as a role with NOSUPERUSER NOBYPASSRLS",
-        )
-
-
 # -- words for search --------------------------------------------------------------------------------------
 
 
 _WORDS_BATCH = 500
 _THINGS = (
-    f"SELECT subject, key, id, body::text, {', '.join(ANALYSIS_COLUMNS)} FROM reverie.thing WHERE space = %s "
+    f"SELECT subject, key, body::text, {', '.join(ANALYSIS_COLUMNS)} FROM reverie.thing WHERE space = %s "
     "AND subject IN ('record', 'turn', 'paragraph') AND (subject, key) > (%s, %s) ORDER BY subject, key"
 )
-_PLACE = "SELECT renewed_subject, renewed_key FROM reverie.work WHERE space = %s"
-_MOVE = (
-    "UPDATE reverie.work SET renewed_subject = %s, renewed_key = %s WHERE space = %s AND renewed_key IS NOT NULL "
+_RENEWED = (
+    "UPDATE reverie.work SET renewed_subject = NULL, renewed_key = NULL WHERE space = %s AND renewed_key IS NOT NULL "
     "RETURNING 1"
 )
 
-_Place = tuple[str, int]
 
-
-class WordRenewal:
-    """Renewal, in batches, of the words of one memory that an earlier analyzer may have made.
-
-    Others can write between two batches. The database records how far the renewal is, so that any process can
-    continue it.
-
-    Args:
-        connections: The connections of the store.
-        analyse: The analyzer.
-    """
-
-    def __init__(self, connections: PostgresConnections, analyse: Analyse) -> None:
-        self._connections = connections
-        self._space = connections.space
-        self._analyse = analyse
-
-    def find_stale(self) -> Iterator[str]:
-        """Yield the ids of things whose words differ from what the analyzer makes of them."""
-        place: _Place | None = ("", 0)
-        while place is not None:
-            stale, place = self._read_batch(place)
-            yield from (name for name, *_ in stale)
-
-    def is_due(self) -> bool:
-        """Return whether a later version of Reverie has come since the words were made."""
-        return self._read_place() is not None
-
-    def renew_batch(self) -> bool:
-        """Renew the words of the next things; return whether there are more."""
-        if (place := self._read_place()) is None:
-            return False
-        after = self._renew_after(place)
-        self._connections.rows(_MOVE, (*(after or (None, None)), self._space))
-        return after is not None
-
-    def renew_all(self) -> None:
-        """Renew all words, due or not."""
-        place: _Place | None = ("", 0)
-        while place is not None:
-            place = self._renew_after(place)
-        self._connections.rows(_MOVE, (None, None, self._space))
-
-    def _read_place(self) -> _Place | None:
-        ((subject, key),) = self._connections.rows(_PLACE, (self._space,))
-        return None if key is None else (subject, key)
-
-    def _renew_after(self, place: _Place) -> _Place | None:
-        stale, after = self._read_batch(place)
-        if stale:
-            columns = [list(column) for column in zip(*(row for _, *row in stale), strict=True)]
-            self._connections.call_function("renew_words", *columns)
-        return after
-
-    def _read_batch(self, place: _Place) -> tuple[list[Row], _Place | None]:
-        """Return id, subject, key, document and right words of the next things with other words, and the last place.
-
-        The place is None at the end.
-        """
-        rows = self._connections.rows(_THINGS + format_limit(_WORDS_BATCH), (self._space, *place))
+def renew_words(connections: PostgresConnections, analyse: Analyse) -> None:
+    """Give the things of a memory the words that the analyzer makes of them. Others may write meanwhile."""
+    place: tuple[str, int] = ("", 0)
+    while rows := connections.rows(_THINGS + format_limit(_WORDS_BATCH), (connections.space, *place)):
         stale: list[Row] = []
-        for subject, key, name, body, *stored in rows:
+        for subject, key, body, *stored in rows:
             try:
                 value = decode_value(subject, body)
             except UnreadableRow:
                 continue  # the check of the store reports it
-            if value is not None and tuple(stored) != (words := analyze_columns(value, self._analyse)):
-                stale.append((name, subject, key, body, *words))
-        return stale, rows[-1][:2] if len(rows) == _WORDS_BATCH else None
+            if value is not None and tuple(stored) != (words := analyze_columns(value, analyse)):
+                stale.append((subject, key, body, *words))
+        if stale:
+            connections.call_function("renew_words", *map(list, zip(*stale, strict=True)))
+        place = rows[-1][:2]
+    connections.rows(_RENEWED, (connections.space,))
 
 
 # -- tables and free space ---------------------------------------------------------------------------------
@@ -242,11 +180,6 @@ _PLACES = (
     "UNION VALUES ('reverie.entry'), ('reverie.cursor')"
 )
 """A memory is in the partitions of one number. Only its journal is never empty once it has been changed."""
-
-_UNKNOWN = (
-    "SELECT relid::regclass::text FROM pg_stat_user_tables WHERE relid = ANY (%s::text[]::regclass[]) "
-    "AND coalesce(last_analyze, last_autoanalyze) IS NULL"
-)
 
 _COPIES = (
     "SELECT current_setting('archive_mode') <> 'off', (SELECT count(*) FROM pg_stat_replication), "
@@ -281,24 +214,6 @@ def rewrite_tables(connection: psycopg.Connection, places: Iterable[str]) -> boo
     finally:
         connection.remove_notice_handler(note)
     return not skipped
-
-
-def analyze_tables(connection: psycopg.Connection, space: int, *, again: bool) -> None:
-    """Make statistics of the tables in which a memory is, after much was written at once.
-
-    The server does so by itself within a minute. Until then it would read all things of a kind to find one by its id.
-    Tables are skipped that the role may not analyze, or that are being looked after.
-
-    Args:
-        connection: A connection in autocommit mode.
-        space: The number of the memory.
-        again: Whether to do so too where there are statistics already.
-    """
-    places = list_places(connection, space)
-    if not again:
-        places = [place for (place,) in connection.execute(_UNKNOWN, [places]).fetchall()]
-    for place in places:
-        connection.execute(f"ANALYZE (SKIP_LOCKED) {place}")
 
 
 def list_places(connection: psycopg.Connection, space: int) -> list[str]:

@@ -21,7 +21,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreError, StoreUnavailable, build_os_error
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import SEARCHABLE, Analyse, Passage, Searchable
+from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import CopiedRow, translating_damage
@@ -344,16 +344,6 @@ class SQLiteStore(SQLStore):
             documents = (each and lengthen_document(table, each) for each in (before, after_change))
             rows.append(CopiedRow._make((*row[:9], *documents, name)))
         return rows
-
-    def find_stale_analyses(self) -> list[str]:
-        """Return the ids of things whose stored words differ from what the analyzer makes of them."""
-        stale = []
-        for subject in SEARCHABLE:
-            after = 0
-            while found := self.live(subject, after=after):
-                stale += [value.id for passage, value in found if passage.analysis != self._analyse(value)]
-                after = found[-1][0].key
-        return stale
 
     def refresh_analyses(self) -> None:
         """Analyse every text again."""

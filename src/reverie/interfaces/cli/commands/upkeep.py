@@ -63,6 +63,7 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     With --json: {"store": text, "steps": [text]}, for check {"store": text, "sound": true or false, "problems":
     [{"what", "fix"}]}, for remove {"store": text, "pending": [text]}.
     """
+    from reverie.search.analyzer import analyze
     from reverie.stores.postgres.connections import parse_postgres_url
     from reverie.stores.postgres.schema import prepare_database
 
@@ -76,7 +77,7 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
         _remove_memory(context, address, is_confirmed=yes)
         return
     shown = address.shown if action == "create" else address.database
-    steps = prepare_database(url, create=action == "create")
+    steps = prepare_database(url, analyse=analyze, create=action == "create")
     text = "\n  ".join([f"Ready: {shown}", *steps])
     context.print_result(text, {"store": shown, "steps": steps})
 
