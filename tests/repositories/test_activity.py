@@ -99,14 +99,6 @@ def test_nothing_is_counted_where_nothing_is_recorded(tmp_path: Path) -> None:
         assert "search" not in count(memory)
 
 
-def test_a_snapshot_does_not_count() -> None:
-    with Memory.open(":memory:") as memory:
-        memory.save("Ada prefers tea")
-        with memory.as_of(1) as past:
-            past.search("tea")
-        assert "search" not in count(memory)
-
-
 def test_a_search_answers_where_its_counters_cannot_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

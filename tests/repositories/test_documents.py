@@ -54,18 +54,6 @@ def _beside(files: Documents) -> Documents:
     return other
 
 
-def test_what_a_change_raises_is_raised_and_nothing_is_changed(files: Documents) -> None:
-    files.create(("a.md",), "1")
-
-    def change(text: str) -> str:
-        raise ZeroDivisionError(text)
-
-    with pytest.raises(ZeroDivisionError):
-        files.edit(("a.md",), change)
-    assert files.read(("a.md",)) == "1"
-    assert files.edit(("b.md",), str.upper) is None
-
-
 def test_a_folder_moves_and_goes_as_a_whole(files: Documents) -> None:
     for path in (("d", "a.md"), ("d", "e", "b.txt"), ("x.md",)):
         files.create(path, path[-1])
@@ -124,16 +112,6 @@ def test_paragraphs_are_added_to_a_log_all_or_none(memory: Memory) -> None:
     files.edit(("HISTORY.md",), lambda text: f"{text}\nThe office moved.\n\nAda left.\n")
     assert len(memory.pages.paragraphs()) == 3
     assert [row.batch for row in memory.history.log()] == [1, 2, 2]
-
-
-def test_lines_with_very_many_blanks_are_added_to_a_note(memory: Memory) -> None:
-    files, blanks = memory.documents(), " " * 400_000
-    note = ("2025-01-15.md",)
-    memory.pages.append(note[0], "First.")
-    files.edit(note, lambda text: f"{text}Second.{blanks}\n{blanks}Third.\n")
-    assert [line.content.rpartition(" ")[2] for line in memory.pages.paragraphs(note[0])] == [
-        "First.", "Second.", "Third."
-    ]  # fmt: skip
 
 
 def test_no_name_that_cannot_be_seen_is_listed(memory: Memory) -> None:

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
-from reverie.repositories import key_value_codec
 from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.key_value_codec import Namespace, PutItem
+from reverie.repositories.key_value_codec import Namespace
 from tests.factories import MovableClock
 
 ALICE = ("users", "alice")
@@ -43,20 +42,6 @@ def test_a_value_reads_in_words_as_a_record(memory: Memory, shelf: KeyValueStore
     assert record_of(memory, shelf).content == "Alice lives in Kiel"
     shelf.put(ALICE, "k", {})
     assert record_of(memory, shelf).content == "users alice k"
-
-
-def test_wrong_addresses_and_items_are_refused_and_nothing_is_changed(
-    memory: Memory, shelf: KeyValueStore
-) -> None:
-    wrong: list[Any] = [5, "users", [5], [("users",)], [(ALICE, 5)]]
-    for places in wrong:
-        for read in (shelf.get_many, shelf.touch):
-            with pytest.raises(InvalidInput, match=r"places is|place is|key is"):
-                read(places)
-    for puts in (5, "k", [5], [PutItem(namespace=ALICE, key="k", value={"a": 1}), "k"]):
-        with pytest.raises(InvalidInput, match="puts"):
-            shelf.put_many(puts)  # type: ignore[arg-type]
-    assert memory.list() == []
 
 
 values = st.dictionaries(
@@ -114,15 +99,6 @@ def test_who_replaces_a_value_answers_for_it(memory: Memory, shelf: KeyValueStor
     assert record_of(memory, shelf).origin == "agent"
 
 
-def test_a_key_whose_id_another_record_has_is_refused(memory: Memory) -> None:
-    taken = key_value_codec.compute_id("", key_value_codec.encode_place("app", (ALICE, "k")))
-    with Memory.open(":memory:", new_id=lambda: taken) as other:
-        saved = other.save("Something else, by chance of that id").record
-        with pytest.raises(Conflict):
-            other.key_value("app").put(ALICE, "k", {"n": 1})
-        assert other.get(taken) == saved
-
-
 def test_a_record_that_only_claims_a_key_is_not_believed(memory: Memory, shelf: KeyValueStore) -> None:
     shelf.put(ALICE, "k", {"n": 1})
     forged = dict(record_of(memory, shelf).metadata)
@@ -178,36 +154,6 @@ def test_reading_often_writes_seldom(memory: Memory, shelf: KeyValueStore, clock
     found = shelf.get(ALICE, "k")
     assert found is not None
     assert found.expires_at == clock.now + timedelta(hours=10)
-
-
-@pytest.mark.slow
-def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
-    with Memory.open(":memory:") as memory:
-        shelf = memory.key_value("app")
-        shelf.put_many(
-            PutItem(namespace=ALICE, key=str(n), value={"text": f"the tide table of harbour {n}", "n": n})
-            for n in range(1100)
-        )
-        found = shelf.search("tide table of a harbour", where=lambda value: value["n"] == 3)
-        assert [each.key for each in found] == ["3"]
-
-
-def test_a_shelf_is_named_properly(memory: Memory) -> None:
-    for terms, named in [
-        ({"name": "no/../way"}, "name is"),
-        ({"name": "app", "origin": "nobody"}, "origin"),
-    ]:
-        with pytest.raises(InvalidInput, match=named):
-            memory.key_value(**terms)
-
-
-def test_places_are_checked(shelf: KeyValueStore) -> None:
-    with pytest.raises(InvalidInput, match="namespace"):
-        shelf.get("users", "k")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="key"):
-        shelf.put(ALICE, 5, {})  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="limit"):
-        shelf.search(limit=-1)
 
 
 def test_nothing_of_a_value_stays_whose_key_names_a_secret(memory: Memory, shelf: KeyValueStore) -> None:

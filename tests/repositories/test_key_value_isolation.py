@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from reverie import Memory
 from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.key_value_codec import Namespace, PutItem, build_category
+from reverie.repositories.key_value_codec import Namespace
 from tests.factories import MovableClock, get_search_index
 from tests.profiles import examples
 
@@ -23,7 +22,6 @@ OTHERS: list[Namespace] = [("users", "a-b"), ("users", "a@b-c"), ("users",), ("u
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
 own = st.lists(st.tuples(st.sampled_from([(), ("notes",)]), st.sampled_from("xyz"), texts), max_size=6)
-names = st.lists(st.text(st.sampled_from("-@aA_x4/.0é"), max_size=6), max_size=5).map(tuple)
 questions = st.lists(st.sampled_from([*WORDS, "gardne", "teaa"]), min_size=1, max_size=4).map(" ".join)
 steps = st.lists(
     st.tuples(st.sampled_from(OTHERS), st.sampled_from("xyz"), st.none() | texts, st.booleans()),
@@ -86,21 +84,3 @@ def test_an_erased_item_of_another_namespace_leaves_an_answer_as_it_is(memory: M
     assert _ask(shelf, ["green tea", "harbour"]) == expected
     get_search_index(memory).fold()
     assert _ask(shelf, ["green tea", "harbour"]) == expected
-
-
-def test_many_matches_elsewhere_do_not_hide_the_own_one(memory: Memory) -> None:
-    shelf = memory.key_value("app")
-    shelf.put(ALICE, "own", {"text": "a long story of the green ferry that goes to the harbour at nine"})
-    expected = repr(shelf.search("ferry", namespace=ALICE))
-    assert "own" in expected
-    shelf.put_many(_put(("users", "a-b"), str(number), "ferry") for number in range(300))
-    assert repr(shelf.search("ferry", namespace=ALICE)) == expected
-
-
-@given(namespaces=st.sets(names, min_size=2, max_size=2))
-def test_no_two_namespaces_have_one_category(namespaces: set[Namespace]) -> None:
-    assert len({build_category("app", namespace) for namespace in namespaces}) == 2
-
-
-def _put(namespace: Namespace, key: str, text: str, **others: Any) -> PutItem:
-    return PutItem(namespace=namespace, key=key, value={"text": text, **others})

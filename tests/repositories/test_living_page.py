@@ -138,16 +138,6 @@ def test_a_line_about_money_says_that_the_owner_is_asked_first(memory: Memory, n
     assert memory.edit_page(memory.page()).outcome == "unchanged"
 
 
-def test_a_page_has_the_same_bytes_until_a_record_changes(memory: Memory, now: MovableClock) -> None:
-    fill(memory)
-    page = memory.page()
-    memory.session("chat:1").add("user", "How are you?")
-    now.move(hours=2)
-    assert memory.page() == page
-    memory.save("The car is a Volvo")
-    assert memory.page() != page
-
-
 def test_a_large_memory_chooses_and_says_how_many_are_not_shown(memory: Memory) -> None:
     for number in range(400):
         memory.save(f"Shelf {number} holds box {number * 7} of the archive", importance=0.4)
@@ -208,19 +198,6 @@ def test_while_somebody_talks_a_page_stays_and_what_has_changed_follows(
     assert "Changed since" not in pack.text
 
 
-def test_a_scoped_prompt_has_its_page_and_that_of_everybody(memory: Memory, now: MovableClock) -> None:
-    fill(memory)
-    alice = memory.scoped("user:alice")
-    alice.save("I drink tea")
-    now.move(hours=1)
-    chat = alice.session("chat")
-    chat.add("user", "Hello")
-    for session, seen in ((chat, True), (memory.session("other"), False)):
-        text = session.context("Hello").stable_text
-        assert "Kenji likes hiking" in text
-        assert ("I drink tea" in text) is seen
-
-
 # -- edits ---------------------------------------------------------------------------------------------------
 
 
@@ -257,15 +234,7 @@ def by_http(memory: Memory, change: Callable[[str], str]) -> None:
         assert client.put("/v1/page", json=body, headers=headers).status_code == 200
 
 
-def by_http_page(memory: Memory, change: Callable[[str], str]) -> None:
-    memory.page()
-    with serve_here(HttpServer(memory)) as client:
-        read = client.get(f"/v1/pages/{MEMORY}")
-        body, headers = {"content": change(read.json()["content"])}, {"If-Match": read.headers["etag"]}
-        assert client.put(f"/v1/pages/{MEMORY}", json=body, headers=headers).status_code == 200
-
-
-EDITS = [by_hand, by_program, by_page, by_http, by_http_page]
+EDITS = [by_hand, by_program, by_page, by_http]
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -413,23 +382,6 @@ def test_an_idle_worker_composes_pages_and_tells_each_conversation_once(
     chat.terminate()
     memory.dreams.run_due()
     assert [each.text for each in memory.pages.paragraphs()][1:] == ["Cancel it."]
-
-
-def test_what_leaves_a_long_window_is_told_too(memory: Memory) -> None:
-    chat = memory.session("chat:1")
-    for number in range(60):
-        chat.add("user" if number % 2 == 0 else "assistant", f"message {number}")
-    for _ in range(2):
-        memory.dreams.run_due()
-        assert [each.text for each in memory.pages.paragraphs()] == ["message 0 → message 59."]
-    assert len(chat.turns()) == 10
-    chat.add("user", "message 60")
-    chat.add("assistant", "message 61")
-    chat.terminate()
-    for _ in range(2):
-        memory.dreams.run_due()
-        told = [each.text for each in memory.pages.paragraphs()]
-        assert told == ["message 0 → message 59.", "message 60 → message 61."], "each turn is told once"
 
 
 def test_a_rebuilt_memory_and_an_import_have_no_composed_line_beside_its_record(

@@ -15,8 +15,6 @@ import pytest
 from reverie import InvalidInput, Memory, NotFound, Paragraph, Settings
 from reverie.domain.page import HISTORY, LONGEST_PAGE
 from reverie.domain.text.escaping import NOTICE
-from reverie.repositories.pages import Pages
-from reverie.stores.writer import StoreWriter
 from tests.factories import MovableClock
 from tests.support.contract.factories import undo_of
 
@@ -43,13 +41,6 @@ def test_a_page_reads_as_it_was_written(memory: Memory) -> None:
     assert memory.pages.write("MEMORY.md", "").outcome == "changed"
     assert memory.pages.read() == ""
     assert memory.pages.names() == ["MEMORY.md"]
-
-
-def test_writing_what_is_there_already_changes_nothing(memory: Memory) -> None:
-    memory.pages.write("MEMORY.md", "one\n")
-    before = memory.admin.stats().journal
-    assert memory.pages.write("MEMORY.md", "one\n").outcome == "unchanged"
-    assert memory.admin.stats().journal == before
 
 
 @pytest.mark.parametrize("name", ["", "memory", "/MEMORY.md", "../MEMORY.md", "a b.md", "x/.hidden.md", 3])
@@ -103,12 +94,6 @@ def test_the_changes_of_both_sides_are_kept(memory: Memory) -> None:
     assert memory.pages.read() == "# Facts\n- green tea\n- port 5433\n- Oslo\n- by hand\n"
     assert not memory.pages.write("MEMORY.md", "x", expected=memory.pages.read()).merged
     assert memory.pages.write("MEMORY.md", "y").page.content == "y"
-
-
-def test_a_page_deleted_meanwhile_comes_back_with_what_was_new_only(memory: Memory) -> None:
-    memory.pages.write("MEMORY.md", "old\n")
-    memory.pages.delete("MEMORY.md")
-    assert memory.pages.write("MEMORY.md", "old\nnew\n", expected="old\n").page.content == "new\n"
 
 
 def test_a_piece_that_stands_once_is_replaced(memory: Memory) -> None:
@@ -284,13 +269,6 @@ def test_turn_and_note_are_one_transaction(memory: Memory) -> None:
     assert turn.batch == note.batch
 
 
-def test_several_exchanges_added_at_once_are_noted_each(memory: Memory) -> None:
-    roles = ["user", "assistant"]
-    memory.session("cli:1").add_many({"role": roles[n % 2], "content": f"turn {n}"} for n in range(6))
-    assert notes(memory) == [f"[09:00] User: turn {n} | Assistant: turn {n + 1}" for n in (0, 2, 4)]
-    assert [note.position for note in memory.pages.paragraphs("2025-06-02.md")] == [0.0, 1.0, 2.0]
-
-
 def test_an_answer_between_calls_of_tools_is_not_noted(memory: Memory) -> None:
     chat = memory.session("cli:1")
     chat.add("user", "Is it up?")
@@ -308,25 +286,10 @@ def test_old_conversations_that_are_read_in_are_not_noted(memory: Memory, clock:
     assert memory.pages.names() == ["2025-06-01.md"]
 
 
-def test_what_is_said_in_a_scope_is_not_noted_for_everybody(memory: Memory) -> None:
-    chat = memory.scoped("user:ann").session("cli:1")
-    chat.add("user", "My secret is tea")
-    chat.add("assistant", "I keep it.")
-    assert memory.pages.names() == []
-
-
 def test_notes_can_be_switched_off(clock: MovableClock) -> None:
     with Memory.open(":memory:", clock=clock, settings=Settings(daily_notes=False)) as memory:
         talk(memory, "cli:1", "Hello", "Hi")
         assert memory.pages.names() == []
-
-
-def test_the_day_is_that_of_utc(memory: Memory, clock: MovableClock) -> None:
-    from datetime import timezone
-
-    late = datetime(2025, 6, 2, 0, 30, tzinfo=timezone(timedelta(hours=2)))
-    talk(memory, "cli:1", "Hello", "Hi", at=late)
-    assert notes(memory, "2025-06-01.md") == ["[22:30] User: Hello | Assistant: Hi"]
 
 
 def test_a_note_that_cannot_be_written_is_a_warning_and_a_counter_and_the_turn_is_stored(
@@ -408,47 +371,3 @@ def test_notes_of_a_session_come_back_when_it_is_begun_anew(memory: Memory) -> N
     memory.session("cli:1").reset()
     assert "Which port? | Assistant: 5433." in memory.session("cli:1").context("Which port?").text
     assert "5433" in memory.session("cli:1").context("").text
-
-
-def test_with_memory_switched_off_no_page_stands_in_the_prompt(clock: MovableClock) -> None:
-    with Memory.open(":memory:", clock=clock, settings=Settings(memory_enabled=False)) as memory:
-        memory.pages.write("MEMORY.md", "fact\n")
-        talk(memory, "cli:1", "Hello", "Hi")
-        assert memory.session("cli:2").context("Hello?").text == ""
-
-
-def test_the_stable_text_changes_only_with_the_page_over_a_long_conversation(
-    memory: Memory, clock: MovableClock
-) -> None:
-    memory.pages.write("MEMORY.md", "- The harbour is in Oslo\n")
-    chat, other = memory.session("cli:1"), memory.session("cli:2")
-    seen: list[str] = []
-    shown: list[str] = []
-    for number in range(30):
-        clock.move(minutes=1)
-        chat.add("user", f"Where is harbour number {number}?")
-        if number == 10:
-            other.add("user", "Are you there?")
-            other.add("assistant", "I am.")
-        if number == 20:
-            memory.pages.append("MEMORY.md", "- The vault is in Rome")
-        pack = chat.context()
-        assert pack.text.startswith(pack.stable_text)
-        seen.append(pack.stable_text)
-        shown.append("\n".join(s.text for s in pack.sections if s.name == "notes"))
-        chat.add("assistant", f"Harbour {number} is in Oslo.")
-    assert len(set(seen[:20])) == len(set(seen[20:])) == 1
-    assert seen[20] == seen[0] + "\n- The vault is in Rome"
-    assert shown[9] == ""  # ten exchanges: all are replayed
-    assert "Are you there?" not in "".join(shown), "it does not answer"
-    assert "number 0?" not in shown[10]
-    assert "number 28?" not in shown[29]
-    replayed = {message["content"] for message in chat.context("Hm").messages}
-    assert "Harbour 29 is in Oslo." in replayed
-
-
-def test_a_facet_can_be_made_over_any_store(memory: Memory, clock: MovableClock) -> None:
-    memory.pages.write("MEMORY.md", "fact\n")
-    writer = StoreWriter(store=memory._store, clock=clock, actor="test")
-    beside = Pages(writer, settings=Settings())
-    assert beside.read() == "fact\n"

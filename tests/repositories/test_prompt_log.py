@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -86,15 +85,6 @@ def test_a_preview_and_a_memory_that_records_nothing_leave_no_entry(memory: Memo
     assert memory.admin.prompts.list() == []
     with pytest.raises(NotFound, match="has no entry"):
         memory.admin.prompts.get(CHAT, 0)
-
-
-def test_the_entry_of_a_prompt_survives_closing_without_an_answer(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m") as memory:
-        session = memory.session(CHAT)
-        session.add("user", "Does anybody know anything?")
-        session.context()
-    with Memory.open(tmp_path / "m") as memory:
-        assert [entry.position for entry in memory.admin.prompts.list()] == [0]
 
 
 def test_the_content_of_a_memory_is_not_in_its_entries(memory: Memory) -> None:
@@ -190,21 +180,6 @@ def test_the_paragraphs_of_a_page_go_from_entries_when_a_line_of_it_is_erased(me
     logged = memory.admin.prompts.get(CHAT, position)
     assert "paragraph" not in [each.line.type for each in logged.lines]
     assert logged.entry.erased >= 1
-
-
-def test_an_earlier_version_that_was_erased_is_not_told_by_a_entry(
-    memory: Memory, clock: MovableClock
-) -> None:
-    fact = memory.save(FACT).record
-    position = ask(memory, "Where is the spare key of the boat house?")
-    clock.move(minutes=1)
-    memory.update(fact.id, content="The boat house has been sold to the neighbours of Ines")
-    memory.admin.forget(match="hangs behind the blue shutter")
-    explained = memory.admin.prompts.get(CHAT, position)
-    lines = {each.line.id: each for each in explained.lines}
-    assert fact.id not in lines or lines[fact.id].then is None
-    assert b"blue shutter" not in list_bytes(memory)
-    assert timedelta(0) < clock() - explained.entry.at
 
 
 def test_the_exact_text_of_a_prompt_is_stored_line_by_line_with_reasons(memory: Memory) -> None:

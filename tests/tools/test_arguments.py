@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -108,11 +107,6 @@ def test_several_mistakes_are_all_said() -> None:
     assert "how is 'x'" in said
 
 
-def test_a_long_value_is_not_quoted_whole() -> None:
-    assert len(refuse({"text": "t", "how": "x" * 10_000})) < 200
-    assert len(refuse({"text": "t", "x" * 10_000: 1})) < 400
-
-
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.sampled_from(
         ["", "\0", "\ud800", "\u202e", "../up", "a/b", "MEMORY.md", "HISTORY.md", "9999-99-99", "2026-01-01"]
@@ -154,13 +148,6 @@ def _like(rule: Any) -> st.SearchStrategy[Any]:
     return st.text(max_size=30) | st.sampled_from(
         ["tea", "k", "Bern", "user-preferences", "2026-01-01", "this", "("]
     )
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(text=st.text() | ANYTHING.map(repr) | ANYTHING.map(lambda each: json.dumps(each)))
-def test_no_text_in_the_place_of_arguments_raises(everything: Toolset, text: str) -> None:
-    for name in ("search_memory", "save_memory", "no such tool"):
-        assert everything.call(name, text).text
 
 
 def test_what_is_wrong_is_said_without_the_secret_in_it(memory: Memory) -> None:

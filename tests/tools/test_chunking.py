@@ -20,11 +20,6 @@ def test_the_pieces_are_the_text_and_none_is_too_long(text: str, longest: int) -
     assert all(cut) or cut == [""]
 
 
-def test_a_short_text_is_one_piece() -> None:
-    assert split_text("# Title\n\ntext", 100) == ["# Title\n\ntext"]
-    assert split_text("", 10) == [""]
-
-
 def test_it_is_cut_before_the_largest_heading() -> None:
     text = "# One\n" + "a" * 40 + "\n## Two\n" + "b" * 40 + "\n# Three\n" + "c" * 30 + "\n## Four\nd\n"
     assert [piece.split("\n")[0] for piece in split_text(text, 110)] == ["# One", "# Three"]
@@ -73,8 +68,3 @@ def test_letters_are_not_torn_from_their_accents_nor_line_ends_apart() -> None:
     family = "👩\u200d👩\u200d👧"
     assert all(piece.count("\u200d") % 2 == 0 for piece in split_text(family * 4, 12))
     assert not any(piece.endswith("\r") for piece in split_text("abc\r\n" * 10, 4))
-
-
-def test_one_line_of_a_megabyte_is_cut_by_size() -> None:
-    cut = split_text("x" * 1_000_000, 20_000)
-    assert [len(piece) for piece in cut] == [20_000] * 50

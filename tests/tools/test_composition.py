@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailable, WorkingMemoryFull
-from reverie.aio import AsyncToolset
 from reverie.domain.conversation import ToolCall
 from reverie.llm.protocol import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
@@ -71,15 +69,6 @@ def test_two_of_one_name_and_names_that_are_not_there_are_refused() -> None:
             wrong("nope")
 
 
-def test_a_name_that_models_cannot_call_is_refused() -> None:
-    for name in ["", "my read", "lesen!", "lire.é", "x" * 65]:
-        with pytest.raises(InvalidInput, match="is no name for a tool"):
-            THREE.renamed({"read": name})
-        assert THREE.prefixed("x" * 59).names[1] == "x" * 59 + "write"
-        with pytest.raises(InvalidInput, match="is no name for a tool"):
-            THREE.prefixed("x" * 60)
-
-
 def test_what_changes_something_is_run_only_when_somebody_agrees() -> None:
     asked: list[tuple[str, Mapping[str, Any]]] = []
 
@@ -92,31 +81,15 @@ def test_what_changes_something_is_run_only_when_somebody_agrees() -> None:
     assert guarded.call("write", {"text": "x"}).text == "write {'text': 'x'}"
     refused = guarded.call("drop")
     assert (refused.text, refused.failed) == ("drop was not approved, and nothing was done.", True)
+    assert "has no argument nope" in guarded.call("drop", {"nope": 1}).text, (
+        "nobody is asked about a wrong call"
+    )
     assert asked == [("write", {"text": "x"}), ("drop", {})]
-
-
-def test_a_refusal_may_say_why() -> None:
-    told = THREE.approved(lambda tool, given: "ask Ada first.", "drop").call("drop")
-    assert (told.text, told.failed) == ("drop was not approved, and nothing was done: ask Ada first.", True)
-
-
-def test_whatever_is_not_true_refuses() -> None:
-    for said in ["", "  ", None, 0]:
-        told = THREE.approved(lambda tool, given, said=said: said, "drop").call("drop")
-        assert (told.text, told.failed) == ("drop was not approved, and nothing was done.", True)
-
-
-def test_only_those_named_need_approval() -> None:
-    guarded = THREE.approved(lambda tool, given: False, "read")
-    assert guarded.call("read").failed
-    assert not guarded.call("drop").failed
-    with pytest.raises(NotFound):
-        THREE.approved(lambda tool, given: True, "nope")
-
-
-def test_nobody_is_asked_about_a_wrong_call() -> None:
-    guarded = THREE.approved(lambda tool, given: pytest.fail("asked"))
-    assert "has no argument nope" in guarded.call("drop", {"nope": 1}).text
+    for said in ("ask Ada first.", "", None, 0):
+        told = THREE.approved(lambda tool, given, said=said: said, "drop")  # type: ignore[misc]
+        reason = ": ask Ada first" if said else ""
+        assert told.call("drop").text == f"drop was not approved, and nothing was done{reason}."
+        assert not told.call("write").failed
 
 
 def test_a_call_comes_as_json_as_an_object_or_as_the_model_made_it() -> None:
@@ -188,14 +161,6 @@ def test_a_scope_has_the_same_tools_which_see_its_own_and_everybodys(memory: Mem
     assert {each.scope for each in memory.scoped("*").list() if "bees" in each.content} == {"user:alice"}
 
 
-def test_the_tools_of_the_whole_memory_are_those_of_what_is_everybodys(memory: Memory) -> None:
-    memory.scoped("user:bob").save("Bob keeps wasps")
-    memory.save("Everybody keeps time")
-    found = memory.tools().call("search_memory").text
-    assert "time" in found
-    assert "wasps" not in found
-
-
 def test_the_tools_of_a_scoped_session_are_those_of_its_scope(memory: Memory) -> None:
     bob = memory.scoped("user:bob")
     session = bob.session("chat:9")
@@ -231,18 +196,6 @@ def test_asynchronous_tools_are_the_same(memory: Memory) -> None:
         assert scoped.names == memory.tools().names
 
     asyncio.run(main())
-
-
-def test_asynchronous_tools_have_the_same_methods() -> None:
-    def public(cls: type) -> set[str]:
-        return {name for name in vars(cls) if not name.startswith("_")}
-
-    assert public(Toolset) == public(AsyncToolset)
-    for name in public(Toolset) - {"names", "specs"}:
-        mine, theirs = getattr(Toolset, name), getattr(AsyncToolset, name)
-        assert theirs.__doc__ == mine.__doc__
-        parameters = [str(each) for each in inspect.signature(mine).parameters.values()]
-        assert [str(each) for each in inspect.signature(theirs).parameters.values()] == parameters
 
 
 def test_a_model_is_told_that_a_secret_is_not_stored(memory: Memory) -> None:

@@ -68,14 +68,6 @@ def test_nothing_found_and_wrong_dates_are_answered(memory: Memory, call: Call) 
     assert "since is 'last week': write a date as 2025-01-31" in wrong.text
 
 
-def test_another_scopes_conversations_are_not_found(memory: Memory) -> None:
-    memory.scoped("user:bob").session("bob").add("user", "My wasps live in Zurich")
-    told = memory.tools().call("search_conversation_history", {"query": "wasps"})
-    assert told.text.startswith("Found nothing")
-    told = memory.tools().call("search_conversation_history", {"query": "wasps", "session": "bob"})
-    assert told.text.startswith("Found nothing")
-
-
 def test_without_a_session_there_is_no_this(memory: Memory) -> None:
     (spec,) = memory.tools(groups=["conversation"]).specs
     assert "`this`" not in spec.parameters["properties"]["session"]["description"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +77,6 @@ def test_a_long_answer_is_replaced_by_an_index_of_its_pieces(working: WorkingMem
     assert {entry.category for entry in working.list()} == {"tool-results"}
 
 
-def test_the_same_answer_has_the_same_keys(working: WorkingMemory) -> None:
-    tools = with_chunking(answering(PAGE), working, most_tokens=LIMIT)
-    first = tools.call("fetch").text
-    assert tools.call("fetch").text == first
-    assert len(working.list()) == 6
-
-
 def test_the_tools_that_read_pieces_are_added_where_they_are_missing(
     memory: Memory, working: WorkingMemory
 ) -> None:
@@ -106,15 +98,6 @@ def test_reading_a_piece_is_never_cut_again(working: WorkingMemory) -> None:
         told = tools.call("get_from_working_memory", {"key": entry.key})
         assert entry.data.strip() in told.text
     assert len({entry.key.rpartition("/")[0] for entry in working.list()}) == 1
-
-
-def test_another_long_entry_is_cut_when_it_is_read(working: WorkingMemory) -> None:
-    working.set("log", "word " * 400)
-    told = with_chunking(answering(""), working, most_tokens=LIMIT).call(
-        "get_from_working_memory", {"key": "log"}
-    )
-    assert told.text.startswith("The answer of get_from_working_memory has ")
-    assert working.get("log") == "word " * 400
 
 
 def test_pieces_are_kept_for_half_an_hour_or_as_long_as_is_said(
@@ -152,16 +135,6 @@ def test_over_capacity_it_gets_what_fits_and_goes_on_from_there(working: Working
     assert working.list() == []
 
 
-def test_where_there_is_room_for_nothing_it_gets_the_beginning_and_is_told(working: WorkingMemory) -> None:
-    for number in range(50):
-        working.set(f"mine/{number}", "x")
-    told = with_chunking(answering(PAGE), working, most_tokens=LIMIT).call("fetch")
-    assert "working memory is full: drop what you do not need with delete_from_working_memory" in told.text
-    assert PAGE[:100] in told.text
-    assert PAGE[500:] not in told.text
-    assert [entry.data for entry in working.list()] == ["x"] * 50
-
-
 def test_what_is_left_is_kept_when_there_is_no_room_to_go_on(working: WorkingMemory) -> None:
     text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
     tools = with_chunking(answering(text), working, most_tokens=LIMIT)
@@ -170,27 +143,6 @@ def test_what_is_left_is_kept_when_there_is_no_room_to_go_on(working: WorkingMem
     told = tools.call("get_from_working_memory", {"key": rest})
     assert f"then call get_from_working_memory with {rest} again" in told.text
     assert together(working) == text
-
-
-def test_calls_at_once_do_not_get_in_each_others_way(working: WorkingMemory) -> None:
-    texts = [f"{'word ' * 100}{n} " * 3 for n in range(8)]
-    tools = Toolset(tool for n, text in enumerate(texts) for tool in answering(text, f"t{n}"))
-    tools = with_chunking(tools, working, most_tokens=LIMIT)
-    threads = [threading.Thread(target=tools.call, args=(f"t{n}",)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for n, text in enumerate(texts):
-        assert together(working, f"t{n}") == text
-
-
-def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) -> None:
-    answers = iter(["one " * 300, "two " * 300])
-    tools = with_chunking(answering(lambda given: ToolResult(next(answers))), working, most_tokens=LIMIT)
-    tools.call("fetch")
-    tools.call("fetch")
-    assert len({entry.key.split("/")[1] for entry in working.list()}) == 2
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -205,12 +157,6 @@ def test_the_pieces_together_are_the_whole_answer(text: str) -> None:
     assert together(working) == text if working.list() else told.text == text
 
 
-def test_what_no_entry_can_hold_is_replaced_and_the_rest_kept(working: WorkingMemory) -> None:
-    text = "a\0b\ud800c " * 100
-    with_chunking(answering(text), working, most_tokens=LIMIT).call("fetch")
-    assert together(working) == "a\ufffdb\ufffdc " * 100
-
-
 def test_a_secret_is_not_cut_in_two(working: WorkingMemory) -> None:
     key = "AKIA" + "IOSFODNN7ABCDEFG"
     text = "x" * 390 + f" {key} " + "y" * 400
@@ -219,18 +165,6 @@ def test_a_secret_is_not_cut_in_two(working: WorkingMemory) -> None:
     assert key not in kept
     assert "IOSFODNN7" not in kept
     assert kept.startswith("x" * 390)
-
-
-def test_a_name_that_is_no_key_becomes_one(working: WorkingMemory) -> None:
-    with_chunking(answering(PAGE, "web fetch/é"), working, most_tokens=LIMIT).call("web fetch/é")
-    assert working.list()[0].key.startswith("web-fetch-/")
-
-
-def test_a_failed_call_stays_failed(working: WorkingMemory) -> None:
-    tools = with_chunking(
-        answering(lambda given: ToolResult("error " * 400, failed=True)), working, most_tokens=LIMIT
-    )
-    assert tools.call("fetch").failed
 
 
 def test_a_tool_by_itself_and_a_function_are_wrapped_too(working: WorkingMemory) -> None:
@@ -255,12 +189,6 @@ def test_a_tool_by_itself_and_a_function_are_wrapped_too(working: WorkingMemory)
         with_chunking(5, working)  # type: ignore[type-var]
     tool = with_chunking(answering(PAGE)[0], working, most_tokens=LIMIT)
     assert tool.run({}).text.startswith("The answer of fetch has")
-
-
-def test_a_limit_that_is_none_is_refused(working: WorkingMemory) -> None:
-    for most in [0, 49, True, "100", None]:
-        with pytest.raises(InvalidInput, match="most_tokens is"):
-            with_chunking(answering(PAGE), working, most_tokens=most)
 
 
 def test_a_memory_that_cannot_be_written_does_not_lose_the_answer(
@@ -311,22 +239,3 @@ def test_an_agent_sets_long_answers_aside_and_can_read_them(memory: Memory) -> N
     agent.turn("Read the first part")
     assert "# Part 0" in model.asked[3].messages[-1].content
     assert len(session.working.list()) == 3
-
-
-def test_an_agents_default_tools_are_those_of_its_memory(memory: Memory) -> None:
-    session = memory.session("chat:1")
-    agent = Agent(session, model=None, memory=memory)
-    assert agent.tools.names == memory.tools(session="chat:1").names
-    assert Agent(session, model=None).tools.names == ()
-    assert Agent(session, model=None, memory=memory, tools=()).tools.names == ()
-
-
-def test_a_tool_that_cannot_reach_the_store_does_not_break_the_reply(
-    memory: Memory, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Memory.open(tmp_path) as other:
-        tools = other.tools(groups=["long_term"])
-    model = Scripted(calls("search_memory", query="tea"), ModelReply(text="Still here."))
-    assert Agent(memory.session("chat:1"), model=model, tools=tools).turn("Hello?").text == "Still here."
-    assert "search_memory could not be run" in model.asked[1].messages[-1].content
-    assert "the tool search_memory could not be run" in caplog.text

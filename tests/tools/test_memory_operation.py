@@ -89,18 +89,6 @@ def test_what_nobody_confirmed_is_not_promoted(memory: Memory, call: Call) -> No
     assert found.layer == "episodic"
 
 
-def test_promote_goes_upwards_only(memory: Memory, call: Call) -> None:
-    record = memory.save("We deploy on Mondays").record
-    assert (
-        "leave layer out or pass one"
-        in call("memory", operation="promote", id=record.id, layer="episodic").text
-    )
-    assert (
-        "update changes its layer"
-        in call("memory", operation="promote", id=record.id, layer="procedural").text
-    )
-
-
 def test_forget_archives_and_never_purges(memory: Memory, call: Call) -> None:
     record = memory.save("We deploy on Mondays").record
     told = call("memory", operation="forget", id=record.id, reason="Fridays now")
@@ -112,11 +100,6 @@ def test_forget_archives_and_never_purges(memory: Memory, call: Call) -> None:
         "Fridays now",
         "We deploy on Mondays",
     )
-
-
-def test_forget_leaves_what_is_pinned(memory: Memory, call: Call) -> None:
-    record = memory.save("Allergic to nuts", pinned=True).record
-    assert "is pinned" in call("memory", operation="forget", id=record.id).text
 
 
 def test_a_wrong_call_says_what_is_wrong(call: Call) -> None:

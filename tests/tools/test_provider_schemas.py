@@ -12,7 +12,7 @@ import jsonschema
 
 from reverie import Memory
 from reverie.llm.protocol import ToolSpec
-from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset
+from reverie.tools import GROUPS, Tool, ToolResult, Toolset
 from tests.factories import build_parameters
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -79,13 +79,6 @@ def keywords(schema_: dict[str, Any]) -> set[str]:
     return set(schema_).union(*map(keywords, inner))
 
 
-def test_a_strict_call_with_nulls_is_understood(memory: Memory) -> None:
-    tools = memory.tools(groups=["long_term"])
-    told = tools.call("save_memory", {"content": "Ada prefers tea", "category": None, "tags": None})
-    assert not told.failed
-    assert memory.list()[0].category is None
-
-
 def test_a_schema_that_strict_mode_cannot_say_is_passed_on_as_it_is() -> None:
     parameters = build_parameters(["anything"], anything={"type": "object"})
     tool = Tool(
@@ -96,27 +89,11 @@ def test_a_schema_that_strict_mode_cannot_say_is_passed_on_as_it_is() -> None:
     assert shown["function"]["parameters"] == parameters
 
 
-def test_without_strict_the_schema_is_whole(memory: Memory) -> None:
-    tools = memory.tools(groups=["long_term"])
-    assert tools.openai(strict=False)[0]["function"]["parameters"] == tools[0].spec.parameters
-    assert tools.openai_responses(strict=False)[0]["parameters"] == tools[0].spec.parameters
-
-
 def test_only_the_last_tool_marks_the_end_of_the_cached_prefix(memory: Memory) -> None:
     shown = memory.tools().anthropic(cached=True)
     assert ["cache_control" in each for each in shown] == [False] * (len(shown) - 1) + [True]
     assert Toolset().anthropic(cached=True) == []
     assert not any("cache_control" in each for each in memory.tools().anthropic())
-
-
-def test_the_order_never_changes(memory: Memory) -> None:
-    assert json.dumps(memory.tools().anthropic()) == json.dumps(memory.tools().anthropic())
-
-
-def test_what_is_handed_out_is_nobody_elses(memory: Memory) -> None:
-    tools = memory.tools()
-    tools.mcp()[0]["inputSchema"]["properties"].clear()
-    assert tools.mcp()[0]["inputSchema"]["properties"]
 
 
 def test_annotations_say_what_a_tool_may_do(memory: Memory) -> None:
@@ -152,12 +129,3 @@ def test_reading_tools_change_nothing(memory: Memory) -> None:
         told = tools.call(tool_.name, {name: value for name, value in given.items() if name in takes})
         assert not told.failed, told.text
     assert state() == before
-
-
-def test_the_default_groups_have_no_two_tools_that_do_the_same(memory: Memory) -> None:
-    assert DEFAULT_GROUPS == ("long_term", "working", "conversation", "pages")
-    names = memory.tools(session="chat:1").names
-    assert not {"memory", "remember", "recall", "scratchpad_write"} & set(names)
-    assert {"save_memory", "save_to_working_memory", "search_conversation_history", "edit_memory"} <= set(
-        names
-    )
