@@ -7,7 +7,8 @@ Only `Settings.load` reads a file, and it reads no environment but the one that 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -279,7 +280,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in _FORMS:
-            value = _validate_value(name, getattr(self, name), where="in Settings", called=name)
+            value = _convert_value(name, getattr(self, name), where="in Settings", called=name)
             object.__setattr__(self, name, value)
         try:
             _ = self.zone
@@ -379,39 +380,19 @@ class Settings:
             NotFound: there is no such file.
             MissingExtra: the file is YAML and PyYAML is not installed.
         """
+        layers = [] if file is None else [(f"in {str(file)!r}", _read(file))]
+        layers += [(_IN_ENVIRONMENT, _select_variables(environ or {})), ("in the arguments", overrides)]
         values: dict[str, Any] = {}
-        sources: dict[str, str] = {}
-        layers: list[tuple[str, Mapping[str, Any]]] = []
-        if file is not None:
-            given = _read(file)
-            layers.append((f"in {str(file)!r}", given))
-        layers.append((_IN_ENVIRONMENT, _select_variables(environ or {})))
-        layers.append(("in the arguments", overrides))
         for where, given in layers:
-            variables = where == _IN_ENVIRONMENT
-            prefix = ENVIRONMENT_PREFIX if variables else ""
-            for name, (called, value) in _collect_settings(given, where=where, prefix=prefix).items():
-                if variables:
-                    value = _parse_value(value, _FORMS[name])
-                values[name] = _validate_value(name, value, where=where, called=called)
-                sources[name] = f"{called} {where}"
-        soft, hard = (values.get(name, _DEFAULTS[name]) for name in ("soft_tokens", "hard_tokens"))
-        if soft > hard:
-            soft_from, hard_from = (
-                sources.get(name, "by default") for name in ("soft_tokens", "hard_tokens")
-            )
-            raise InvalidInput(
-                f"soft_tokens is {soft} ({soft_from}) and hard_tokens is {hard} ({hard_from}): "
-                "lower the soft budget or raise the hard one"
-            )
+            for name, (called, value) in _collect_settings(given, where=where).items():
+                if where == _IN_ENVIRONMENT:
+                    value = _parse_text(value, _FORMS[name])
+                values[name] = _convert_value(name, value, where=where, called=called)
         return cls(**values)
 
 
-_FORMS: dict[str, _Form] = {f.name: f.metadata["form"] for f in fields(Settings)}
-_DEFAULTS: dict[str, Any] = {f.name: f.default for f in fields(Settings)}
-_NAMES: dict[str, str] = {
-    known: name for name, form in _FORMS.items() for known in (name, *form.also)
-}  # fmt: skip
+_FORMS: dict[str, _Form] = {each.name: each.metadata["form"] for each in fields(Settings)}
+_NAMES: dict[str, str] = {known: name for name, form in _FORMS.items() for known in (name, *form.also)}
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "memory": {"enabled": "memory_enabled"},
@@ -441,6 +422,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 
 _SWITCHES = {True: ("pages",), False: ("off", "none")}
 _FLAGS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+_UNITS = {"minutes": timedelta(minutes=1), "days": timedelta(days=1)}
 _CLOCK_TIME = defer_regex(r"(\d+):([0-5]\d):([0-5]\d)")
 _HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -450,50 +432,42 @@ def _normalize_name(name: str) -> str:
     return _HUMP.sub("_", name).replace("-", "_").lower()
 
 
-def _collect_settings(given: Mapping[str, Any], *, where: str, prefix: str) -> dict[str, tuple[str, Any]]:
+def _collect_settings(given: Mapping[str, Any], *, where: str) -> dict[str, tuple[str, Any]]:
     """Return the settings in a mapping and its sections: the name under which each was given, and its value."""
     found: dict[str, tuple[str, Any]] = {}
-    for called, name, value in _iterate_leaves(given, where=where, section="", path=prefix):
-        if name in found:
-            raise InvalidInput(
-                f"{found[name][0]} and {called} {where} both set {name}: leave one of them out"
-            )
-        found[name] = (called, value)
+
+    def collect(given: Mapping[str, Any], section: str, path: str) -> None:
+        for key, value in given.items():
+            called, plain = f"{path}{key}", _normalize_name(str(key))
+            inner = f"{section}.{plain}".lstrip(".").removesuffix("_options")
+            if isinstance(value, Mapping) and inner in _SECTIONS:
+                collect(value, inner, f"{called}.")
+                continue
+            name = _SECTIONS.get(section, {}).get(plain) or _NAMES.get(plain)
+            if name is None:
+                _raise_unknown(called, plain, where=where, is_section=isinstance(value, Mapping))
+            if name in found:
+                raise InvalidInput(
+                    f"{found[name][0]} and {called} {where} both set {name}: leave one of them out"
+                )
+            found[name] = (called, value)
+
+    collect(given, "", ENVIRONMENT_PREFIX if where == _IN_ENVIRONMENT else "")
     return found
 
 
-def _iterate_leaves(
-    given: Mapping[str, Any], *, where: str, section: str, path: str
-) -> Iterator[tuple[str, str, Any]]:
-    for key, value in given.items():
-        called = f"{path}{key}"
-        plain = _normalize_name(str(key)).removesuffix("_options")
-        inner = f"{section}.{plain}" if section else plain
-        if isinstance(value, Mapping) and inner in _SECTIONS:
-            yield from _iterate_leaves(value, where=where, section=inner, path=f"{called}.")
-            continue
-        name = _SECTIONS.get(section, {}).get(_normalize_name(str(key))) or _NAMES.get(
-            _normalize_name(str(key))
-        )
-        if name is None:
-            _raise_unknown(called, plain, is_section=isinstance(value, Mapping), where=where)
-        yield called, name, value
-
-
-def _raise_unknown(called: str, plain: str, *, is_section: bool, where: str) -> NoReturn:
+def _raise_unknown(called: str, plain: str, *, where: str, is_section: bool = False) -> NoReturn:
     import difflib  # only a mistake needs it
 
-    known = list(_SECTIONS) if is_section else list(_NAMES)
-    close = difflib.get_close_matches(plain, known, n=1)
+    close = difflib.get_close_matches(plain, list(_SECTIONS if is_section else _NAMES), n=1)
     hint = f"did you mean {close[0]!r}?" if close else "see `reverie.Settings` for the names there are"
     raise InvalidInput(f"{called} {where} is no {'section' if is_section else 'setting'}: {hint}")
 
 
 def _raise_unknown_argument(name: str) -> NoReturn:
-    own = _NAMES.get(_normalize_name(name))
-    if own is None:
-        _raise_unknown(name, _normalize_name(name), is_section=False, where="in Settings")
-    raise InvalidInput(f"{name} in Settings is {own!r} here: use that name, or `Settings.load({name}=…)`")
+    if (own := _NAMES.get(_normalize_name(name))) is not None:
+        raise InvalidInput(f"{name} in Settings is {own!r} here: use that name, or `Settings.load({name}=…)`")
+    _raise_unknown(name, _normalize_name(name), where="in Settings")
 
 
 def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -518,35 +492,35 @@ def _read(path: str | Path) -> Mapping[str, Any]:
         raise InvalidInput(f"the settings file {str(file)!r} cannot be read: {error}") from None
     except (TypeError, ValueError):
         raise InvalidInput(f"file is {quote_value(path)}: pass the name of a settings file") from None
+    called = f"the settings file {str(file)!r}"
     if len(text) > _LONGEST_FILE:
-        raise InvalidInput(
-            f"the settings file {str(file)!r} has over {_LONGEST_FILE:,} characters: name another"
-        )
-    suffix = file.suffix.lower()
+        raise InvalidInput(f"{called} has over {_LONGEST_FILE:,} characters: name another")
+    parse = _PARSERS.get(file.suffix.lower())
+    if parse is None:
+        raise InvalidInput(f"{called} ends in {file.suffix!r}: use .yaml, .toml or .json")
     try:
-        if suffix == ".json":
-            data = json.loads(text, object_pairs_hook=_reject_repeats)
-        elif suffix == ".toml":
-            import tomllib  # here: few have such a file, and it takes four milliseconds
-
-            data = tomllib.loads(text)
-        elif suffix in {".yaml", ".yml"}:
-            data = _parse_yaml(text)
-        else:
-            raise InvalidInput(
-                f"the settings file {str(file)!r} ends in {suffix!r}: use .yaml, .toml or .json"
-            )
-    except InvalidInput:
-        raise
+        data = parse(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the settings file {str(file)!r} is not valid: {error}") from None
-    if data is None:
-        return {}
-    if not isinstance(data, Mapping):
-        raise InvalidInput(
-            f"the settings file {str(file)!r} holds {type(data).__name__}: write names and values"
-        )
-    return data
+        raise InvalidInput(f"{called} is not valid: {error}") from None
+    if not isinstance(data, Mapping | None):
+        raise InvalidInput(f"{called} holds {type(data).__name__}: write names and values")
+    return data or {}
+
+
+def _parse_json(text: str) -> Any:
+    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        if repeated := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"{repeated[0]!r} stands there twice")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=refuse_repeats)
+
+
+def _parse_toml(text: str) -> Any:
+    import tomllib  # here: few have such a file, and it takes four milliseconds
+
+    return tomllib.loads(text)
 
 
 def _parse_yaml(text: str) -> Any:
@@ -560,58 +534,47 @@ def _parse_yaml(text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _reject_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands there twice")
-    return found
+_PARSERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
+    {".json": _parse_json, ".toml": _parse_toml, ".yaml": _parse_yaml, ".yml": _parse_yaml}
+)
 
 
-def _parse_value(text: str, form: _Form) -> Any:
+def _parse_text(text: str, form: _Form) -> Any:
     """Return the value that the text of a variable stands for; the text itself if it is invalid, to be refused."""
     plain = text.strip()
     if form.optional and plain.lower() in {"", "none", "null"}:
         return None
-    if form.kind == "flag":
-        return _FLAGS.get(plain.lower(), text)
-    if form.kind in ("patterns", "categories"):
-        return [line.strip() for line in text.splitlines() if line.strip()]
-    if form.kind == "choice":
-        return _FLAGS.get(plain.lower(), text)
-    if form.kind == "text":
-        return text
-    try:
-        return int(plain) if form.kind == "int" else float(plain)
-    except ValueError:
-        return text
+    match form.kind:
+        case "flag" | "choice":
+            return _FLAGS.get(plain.lower(), text)
+        case "patterns" | "categories":
+            return [line.strip() for line in text.splitlines() if line.strip()]
+        case "int" | "number" | "minutes" | "days":
+            with suppress(ValueError):
+                return int(plain) if form.kind == "int" else float(plain)
+    return text
 
 
-def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
-    """Convert a value to the type of the setting."""
+def _convert_value(name: str, value: Any, *, where: str, called: str) -> Any:
+    """Return a value in the type of the setting; raise `InvalidInput` if it is not one of its values."""
     form = _FORMS[name]
     if value is None and form.optional:
         return None
-    if form.kind == "patterns":
-        return _validate_patterns(value, where=where, called=called)
-    if form.kind == "categories":
-        if isinstance(value, str) or not isinstance(value, list | tuple):
-            raise InvalidInput(f"{called} {where} is {quote_value(value)}: it must be a list of categories")
-        return tuple(validate_category(each, name=f"{called} {where}") for each in value)
-    if form.kind == "flag":
-        fits: Any = value if isinstance(value, bool) else None
-        expected = "true or false"
-    elif form.kind == "choice":
-        if isinstance(value, bool):  # YAML reads a bare `off` or `no` so
-            value = next((each for each in _SWITCHES[value] if each in form.choices), value)
-        fits = value if value in form.choices else None
-        expected = f"one of {', '.join(form.choices)}"
-    elif form.kind == "text":
-        fits = value if isinstance(value, str) and value.strip() and "\0" not in value else None
-        expected = "text that is not blank"
-    else:
-        fits, expected = _parse_number(value, form)
+    if form.kind in ("patterns", "categories"):
+        return _convert_list(value, form.kind, called=f"{called} {where}")
+    fits: Any = None
+    match form.kind:
+        case "flag":
+            fits, expected = (value if isinstance(value, bool) else None), "true or false"
+        case "choice":
+            if isinstance(value, bool):  # YAML reads a bare `off` or `no` so
+                value = next((each for each in _SWITCHES[value] if each in form.choices), value)
+            fits, expected = (value if value in form.choices else None), f"one of {', '.join(form.choices)}"
+        case "text":
+            is_text = isinstance(value, str) and value.strip() and "\0" not in value
+            fits, expected = (value if is_text else None), "text that is not blank"
+        case _:
+            fits, expected = _convert_number(value, form)
     if fits is None:
         asked = f"{called} {where}" if called == name else f"{called} {where} ({name})"
         raise InvalidInput(
@@ -620,46 +583,38 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
     return fits
 
 
-def _validate_patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
-    """Return regular expressions; raise `InvalidInput` if one is not safe to run over every text."""
+def _convert_list(value: Any, kind: str, *, called: str) -> tuple[str, ...]:
+    """Return categories, or regular expressions that are safe to run over every text."""
     if isinstance(value, str) or not isinstance(value, list | tuple):
-        sort = type(value).__name__
-        raise InvalidInput(f"{called} {where} is {sort}: it must be a list of regular expressions")
+        items = "regular expressions" if kind == "patterns" else "categories"
+        raise InvalidInput(f"{called} is {type(value).__name__}: it must be a list of {items}")
+    if kind == "categories":
+        return tuple(validate_category(each, name=called) for each in value)
     if len(value) > MAX_PATTERNS:
-        raise InvalidInput(f"{called} {where} has {len(value)} patterns: at most {MAX_PATTERNS} are allowed")
+        raise InvalidInput(f"{called} has {len(value)} patterns: at most {MAX_PATTERNS} are allowed")
     for number, pattern in enumerate(value, start=1):
-        why = (
-            explain_unsafe_pattern(pattern)
-            if isinstance(pattern, str)
-            else f"it is {type(pattern).__name__}: pass text"
-        )
+        is_text = isinstance(pattern, str)
+        why = explain_unsafe_pattern(pattern) if is_text else f"it is {type(pattern).__name__}: pass text"
         if why is not None:
-            raise InvalidInput(f"{called} {where}, pattern {number}: {why}")
+            raise InvalidInput(f"{called}, pattern {number}: {why}")
     return tuple(value)
 
 
-def _parse_number(value: Any, form: _Form) -> tuple[float | None, str]:
+def _convert_number(value: Any, form: _Form) -> tuple[float | None, str]:
     """Return the value as a number in the setting's unit, None if it is invalid; and a description of valid values."""
+    unit = _UNITS.get(form.kind)
     whole = "a whole number" if form.kind == "int" else "a number"
-    timed = form.kind in {"minutes", "days"}
+    timed = "" if unit is None else f" of {form.kind}, or text such as '90s' or '1h30m',"
     above = "over 0" if form.kind == "minutes" else f"from {form.low:g}"
-    unit = f" of {form.kind}, or text such as '90s' or '1h30m'," if timed else ""
-    expected = f"{whole}{unit} {above} to {form.high:,.0f}".replace("  ", " ")
-    if timed and isinstance(value, str | timedelta):
-        value = _convert_to_units(value, form)
+    expected = f"{whole}{timed} {above} to {form.high:,.0f}"
+    if unit is not None and isinstance(value, str | timedelta):
+        if isinstance(value, str) and (time := _CLOCK_TIME.fullmatch(value.strip())):
+            hours, minutes, seconds = (int(part) for part in time.groups())
+            value = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        with suppress(InvalidInput):
+            value = parse_duration(value) / unit
     if isinstance(value, bool) or not isinstance(value, int if form.kind == "int" else int | float):
         return None, expected
     if not form.low <= value <= form.high or (form.kind == "minutes" and value == 0):
         return None, expected
     return (value if form.kind == "int" else float(value)), expected
-
-
-def _convert_to_units(value: str | timedelta, form: _Form) -> float | None:
-    unit = timedelta(minutes=1) if form.kind == "minutes" else timedelta(days=1)
-    if isinstance(value, str) and (time := _CLOCK_TIME.fullmatch(value.strip())):
-        hours, minutes, seconds = (int(part) for part in time.groups())
-        return timedelta(hours=hours, minutes=minutes, seconds=seconds) / unit
-    try:
-        return parse_duration(value) / unit
-    except InvalidInput:
-        return None
