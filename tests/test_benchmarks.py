@@ -6,15 +6,11 @@ import json
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
 
 import pytest
 from benchmarks import publish
-from benchmarks.child import wait_until_found
-from benchmarks.engines import Reverie
 from benchmarks.folder import ROWS
 from benchmarks.report import Results, list_targets
 from benchmarks.texts import AREAS, LONGEST, SCOPES, Texts
@@ -58,19 +54,6 @@ def test_texts_and_questions_are_what_is_promised() -> None:
         assert question.endswith("?")
         known = set(made[number].content.lower().rstrip(".").split())
         assert len(known & set(words)) >= 4
-
-
-def test_a_text_with_another_spelling_is_not_the_one_that_was_saved(tmp_path: Path) -> None:
-    engine = Reverie(tmp_path)
-    text = Texts().text(0)
-    engine.save(text._replace(content=f"{text.content} qzbcdex"))
-    assert engine.search("qzbcdfx"), "another spelling is found"
-    saving = Timer(0.2, engine.save, [text._replace(content="Our new bridge is called qzbcdfx")])
-    began = time.monotonic()
-    saving.start()
-    assert wait_until_found(engine, "qzbcdfx") - began >= 0.2
-    saving.join()
-    engine.close()
 
 
 def test_bars_and_goals_are_met_missed_or_not_run() -> None:

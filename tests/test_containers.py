@@ -131,18 +131,6 @@ def test_the_health_check_tells_a_server_from_none(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True).returncode != 0
 
 
-@pytest.mark.parametrize(("name", "given"), [("podman", "--format docker "), ("docker", "")])
-def test_make_builds_an_image_that_keeps_the_health_check(tmp_path: Path, name: str, given: str) -> None:
-    builder = tmp_path / name
-    builder.write_text('#!/bin/sh\necho "$@"\n')
-    builder.chmod(0o755)
-    environment = {"PATH": str(tmp_path)}
-    command = ["/bin/sh", ROOT / "scripts" / "build_image.sh", "--build-arg", "BASE=python:3.13"]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    expected = f"build {given}--build-arg BASE=python:3.13 --tag reverie --file Containerfile ."
-    assert run.stdout.splitlines()[-1] == expected
-
-
 def test_the_first_token_is_created_as_the_guide_of_servers_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "server.md").read_text(encoding="utf-8")
     arguments = re.findall(r"compose run --rm server (token create .*)", page)

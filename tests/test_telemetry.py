@@ -94,14 +94,6 @@ def test_saves_searches_and_changes_have_spans_without_content(recorded: Recorde
     assert "alice" not in told
 
 
-def test_every_operation_has_a_duration_and_an_empty_search_is_counted(recorded: Recorded) -> None:
-    with Memory.open(":memory:", settings=ON) as memory:
-        memory.search("nothing is there")
-    data = recorded.reader.get_metrics_data()
-    names = {m.name for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics}
-    assert names == {"gen_ai.client.operation.duration", "reverie.search.nothing_relevant"}
-
-
 def test_content_is_recorded_where_it_is_asked_for_and_redacted(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
