@@ -73,7 +73,6 @@ EXAMPLES = {
     "say": 'reverie say cli:1 "When can I deploy?"',
     "context": "reverie context cli:1 --explain",
     "sessions": "reverie sessions --limit 5",
-    "feedback": "reverie feedback 3f9a0c41d7be up",
     "pages": "reverie pages",
     "page": "reverie page HISTORY.md",
     "edit": "reverie edit MEMORY.md",
@@ -81,7 +80,6 @@ EXAMPLES = {
     "dream": "reverie dream --dry-run",
     "review": "reverie review --accept 3f9a0c41d7be",
     "worker": "reverie worker",
-    "watch": "reverie watch --once",
     "rebuild": "reverie rebuild --yes",
     "backup": "reverie backup ~/monday.zip",
     "recover": "reverie recover ~/monday.zip --store ~/other",
@@ -97,11 +95,12 @@ EXAMPLES = {
     "eval": "reverie eval mine --k 1,5",
     "end": "reverie end 3f9a0c41d7be",
     "prompt": "reverie prompt cli:1",
-    "files": "reverie files pull ~/readable",
-    "store": "reverie store check postgresql://reverie@db.example/agents",
+    "files": "reverie files push",
+    "store": "reverie store create postgresql://reverie@db.example/agents",
     "connect": "reverie connect cursor",
     "mcp": "reverie mcp --read-only",
     "serve": "reverie serve --port 8767",
+    "hook": "reverie hook user-prompt",
 }
 """One example of each command that has no subcommands of its own. A test parses them."""
 

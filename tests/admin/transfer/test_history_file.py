@@ -72,15 +72,13 @@ def test_the_command_line_exports_and_imports_everything(tmp_path: Path) -> None
     folder, file, again = tmp_path / "memory", tmp_path / "all.jsonl", tmp_path / "again"
     run_cli("remember", "Staging runs on port 5432", "--store", folder)
     run_cli("remember", "Staging moved to port 5433", "--store", folder)
-    assert b"everything, 2 changes" in run_cli("export", "--history", file, "--store", folder).stdout
-    done = run_cli("import", file, "--store", again)
+    assert b"everything, 2 changes" in run_cli("copy", folder, file).stdout
+    done = run_cli("copy", file, again)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"compared it: 2 records, 2 changes" in done.stdout
+    assert b"Copied and compared: 2 records, 0 sessions, 2 changes" in done.stdout
     assert everything(again) == everything(folder)
-    assert run_cli("import", file, "--store", again).returncode == 2, "it has a memory"
-    assert (
-        run_cli("export", "--history", file, "--scope", "a", "--overwrite", "--store", folder).returncode == 2
-    )
+    assert run_cli("copy", file, again).returncode == 2, "it has a memory"
+    assert b"`reverie copy " in run_cli("import", file, "--store", tmp_path / "third").stderr
 
 
 def test_a_cut_or_broken_file_is_refused_and_leaves_no_memory(tmp_path: Path) -> None:

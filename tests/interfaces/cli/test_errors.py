@@ -402,7 +402,7 @@ def test_debug_shows_where_an_error_comes_from(store: Path) -> None:
     done = subprocess.run(args, capture_output=True, text=True, env=env)
     assert done.returncode == 3
     assert "Traceback (most recent call last)" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("reverie: no record, turn, paragraph or session has")
+    assert done.stderr.splitlines()[-1].startswith("reverie: No record, turn, paragraph or session")
 
 
 @pytest.mark.slow

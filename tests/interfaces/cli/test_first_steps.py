@@ -45,7 +45,7 @@ class TestFolders:
             ["edit", "--from", "-"],
             ["recall", "x"],
             ["stats"],
-            ["watch", "--once"],
+            ["files", "push"],
         ],
     )
     def test_no_other_command_makes_one(self, call: Call, folder: Path, command: list[str]) -> None:
@@ -102,12 +102,6 @@ class TestConversations:
         _, written = run_on_terminal("recall", "--turns-only", "--store", folder)
         assert "0.00" not in written
 
-    def test_a_thumb_is_given_by_the_id_of_an_answer(self, call: Call, answer: Answer, talk: None) -> None:
-        (hit,) = answer("recall", "--role", "assistant")["hits"]
-        rated = answer("feedback", hit["id"], "down", "--note", "there is no shed")
-        assert rated["turn"]["metadata"] == {"signal": "thumbs_down", "signal_note": "there is no shed"}
-        assert call("feedback", "0" * 12, "up").exit_code == 3
-
 
 class TestTimes:
     def test_days_are_named_in_words(self, call: Call, answer: Answer) -> None:
@@ -119,13 +113,6 @@ class TestTimes:
         refused = call("list", "--since", "yesterdays")
         assert refused.exit_code == 2
         assert "or as yesterday or 7d" in refused.stderr
-
-    def test_history_begins_with_the_newest(self, answer: Answer) -> None:
-        answer("remember", "one")
-        answer("remember", "another thing")
-        assert [each["sequence"] for each in answer("history")["history"]] == [2, 1]
-        assert [each["sequence"] for each in answer("history", "--limit", "1")["history"]] == [2]
-        assert [each["sequence"] for each in answer("history", "--oldest")["history"]] == [1, 2]
 
     def test_history_says_who_did_what_at_60_columns(self, call: Call, answer: Answer, folder: Path) -> None:
         saved = answer("remember", "one")

@@ -1,21 +1,19 @@
-"""`reverie watch` and `reverie rebuild`, as they are typed."""
+"""`reverie files push` and `reverie rebuild`, as they are typed."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.state import StateUnavailable
-from tests.interfaces.conftest import PROGRAM, environment, run_cli
+from tests.interfaces.conftest import run_cli
 
 
 def run(folder: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
@@ -45,92 +43,41 @@ def replace_in(file: Path, old: str, new: str) -> None:
     os.replace(draft, file)
 
 
-# -- watch ---------------------------------------------------------------------------------------------------
+# -- files ---------------------------------------------------------------------------------------------------
 
 
-def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) -> None:
+def test_a_push_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) -> None:
     file, name = file_in(folder), read_id(folder)
     replace_in(file, "5433", "5434")
     (file.parent / "broken.json").write_text("{")
-    done = run(folder, "watch", "--once")
+    done = run(folder, "files", "push")
     assert done.returncode == 1
     path = file.relative_to(folder).as_posix()
     assert done.stdout.decode() == f"changed\trecord\t{name}\t{path}\n"
     assert done.stderr.decode().count("not imported: memory/records/broken.json") == 1
-    again = run(folder, "watch", "--once")
+    again = run(folder, "files", "push")
     assert again.stdout == b""
     assert again.stderr.decode().count("not imported: memory/records/broken.json") == 1
     assert b"5434" in run(folder, "list").stdout
     (file.parent / "broken.json").unlink()
-    assert run(folder, "watch", "--once").returncode == 0
+    assert run(folder, "files", "push").returncode == 0
 
 
-def test_once_fails_where_the_files_cannot_be_examined(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_push_fails_where_the_files_cannot_be_examined(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise StateUnavailable("files.db is locked")
 
     monkeypatch.setattr(HandEditImporter, "take_in", fail)
-    done = run(folder, "watch", "--once")
+    done = run(folder, "files", "push")
     assert done.returncode == 4
-    assert "the files could not be examined: files.db is locked" in done.stderr.decode()
+    assert "The files could not be examined: files.db is locked" in done.stderr.decode()
 
 
-@pytest.fixture
-def watching(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    running = subprocess.Popen(
-        [*PROGRAM, "watch", "--store", str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(PYTHONUNBUFFERED="1"),
-    )
-    yield running
-    running.kill()
-    running.wait()
-    for stream in (running.stdout, running.stderr):
-        assert stream is not None
-        stream.close()
-
-
-def line_of(stream: IO[str] | None) -> str:
-    assert stream is not None
-    return stream.readline()
-
-
-@pytest.mark.slow
-def test_watching_reports_a_broken_file_once_and_again_when_it_is_saved_again(
-    folder: Path, watching: subprocess.Popen[str]
-) -> None:
-    assert line_of(watching.stderr).startswith(f"Watching {folder}")
-    notes = folder / "memory" / "records"
-    (notes / "broken.json").write_text('{"content": 5}')
-    assert "'content' is a number" in line_of(watching.stderr)
-    for number in range(2):
-        (notes / f"good{number}.md").write_text(f"- Likes tea {number}\n")
-        assert line_of(watching.stdout).startswith("added\trecord\t")
-    (notes / "broken.json").write_text('{"content": "Likes", "colour": 1}')
-    assert "unknown field 'colour'" in line_of(watching.stderr)
-
-
-@pytest.mark.slow
-def test_watching_takes_in_an_edit_while_it_runs_and_ends_when_interrupted(
-    folder: Path, watching: subprocess.Popen[str]
-) -> None:
-    assert line_of(watching.stderr).startswith(f"Watching {folder}")
-    file, name = file_in(folder), read_id(folder)
-    replace_in(file, "5433", "5434")
-    assert line_of(watching.stdout).split("\t")[:3] == ["changed", "record", name]
-    (folder / "memory" / "records" / "new.md").write_text("- Likes tea\n")
-    assert line_of(watching.stdout).startswith("added\trecord\t")
-    assert b"Likes tea" in run(folder, "list").stdout
-    watching.send_signal(signal.SIGINT)
-    assert watching.wait(20) == 0
-    assert line_of(watching.stderr) == "Stopped.\n"
-
-
-def test_a_memory_without_files_cannot_be_watched(folder: Path, tmp_path: Path) -> None:
+def test_a_memory_without_files_has_none_to_take_in(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text("files = false\n")
-    done = run(folder, "watch", "--settings", str(tmp_path / "settings.toml"))
+    done = run(folder, "files", "push", "--settings", str(tmp_path / "settings.toml"))
     assert done.returncode == 2
     assert b"writes no files" in done.stderr
 

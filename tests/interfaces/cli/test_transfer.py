@@ -232,7 +232,7 @@ def test_a_folder_of_exports_is_named_and_other_files_are_not_supported(
     monkeypatch.chdir(exports)
     result = call("import", ".", "--origin", "import")
     assert result.stdout.startswith("Imported from exports (chatgpt): 1 session, 4 turns.")
-    assert "result.json: file not supported: no conversations of this format in it" in result.output
+    assert "  result.json" in result.output
 
 
 def test_changes_of_a_conversation_that_is_exported_again_are_listed(call: Call, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     missing = run(tmp_path, "store", "upgrade", url)
     assert missing.exit_code == 3
     assert "reverie store create" in missing.output
-    empty = run(tmp_path, "store", "check", url)
+    empty = run(tmp_path, "check", "--store", url)
     assert empty.exit_code == 3
     assert "there are no tables" in empty.output
     made = json.loads(run(tmp_path, "store", "create", url, "--json").output)
@@ -67,12 +67,12 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     ]
     assert run(tmp_path, "store", "upgrade", url, "-q").output == ""
     assert json.loads(run(tmp_path, "store", "create", url, "--json").output)["steps"] == []
-    assert run(tmp_path, "store", "check", url).output.startswith("Sound: memory 'acme' in postgresql://")
-    unknown = run(tmp_path, "store", "check", url.replace("acme", "other"))
+    assert run(tmp_path, "check", "--store", url).output.startswith("Sound: memory 'acme' in postgresql://")
+    unknown = run(tmp_path, "check", "--store", url.replace("acme", "other"))
     assert unknown.exit_code == 3
     assert "`reverie store create`" in unknown.output
     assert "acme" not in run(tmp_path, "store", "upgrade", url).output, "it upgrades all memories"
-    powerful = run(tmp_path, "store", "check", url.replace(OWNER, "postgres"))
+    powerful = run(tmp_path, "check", "--store", url.replace(OWNER, "postgres"))
     assert powerful.exit_code == 1
     assert "superuser" in powerful.output
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_with_an_address_is_said(
     run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", str(place))
     for command in (
         ["store", "create", wrong],
-        ["store", "check", wrong],
+        ["check", "--store", wrong],
         ["store", "upgrade", wrong],
         ["copy", str(place), wrong],
         ["copy", wrong, str(tmp_path / "copy")],
@@ -119,8 +119,8 @@ def test_a_role_without_rights_is_told_which(postgres: PostgresServer, url: str,
         refused = run(tmp_path, "store", action, runner)
         assert refused.exit_code in (3, 4)
     assert run(tmp_path, "store", "create", url).exit_code == 0
-    for action in ("create", "check", "upgrade"):
-        refused = run(tmp_path, "store", action, runner)
+    for command in (("store", "create", runner), ("check", "--store", runner), ("store", "upgrade", runner)):
+        refused = run(tmp_path, *command)
         assert refused.exit_code == 4
         assert "permission denied for schema reverie" in refused.output
         assert "GRANT USAGE ON SCHEMA reverie" in refused.output
@@ -146,7 +146,7 @@ def test_problems_of_a_database_are_said_by_every_command_that_checks(
     assert run(tmp_path, "init", "--store", url).exit_code == 0
     database = parse_postgres_url(url).connection.split("/")[-1].split("?")[0]
     postgres.execute(database, "ALTER TABLE reverie.cursor NO FORCE ROW LEVEL SECURITY")
-    commands = (("store", "check", url), ("check", "--store", url), ("doctor", "--store", url))
+    commands = (("check", "--store", url), ("doctor", "--store", url))
     for command in commands:
         done = run(tmp_path, *command)
         assert done.exit_code == 1, done.output
@@ -301,7 +301,7 @@ def test_a_memory_is_removed_with_everything_in_it(
         assert left == {space for (space,) in connection.execute("SELECT id FROM reverie.space")}
         assert len(left) == 1
     assert word in run(tmp_path, "recall", "deploys", "--store", other).output
-    assert run(tmp_path, "store", "check", f"{other}&index=tables").exit_code == 0
+    assert run(tmp_path, "check", "--store", f"{other}&index=tables").exit_code == 0
     assert run(tmp_path, "store", "remove", other, "--yes").exit_code == 0
     postgres.execute(database, "CHECKPOINT")
     files = (path for path in (postgres.data / "base").rglob("*") if path.is_file())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from json.decoder import scanstring  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any, NamedTuple
@@ -21,10 +21,11 @@ APPEND = -1
 
 Path = tuple[str | int, ...]
 
-_SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_SCALAR = re.compile(r"[^\s,\]}/]+")
+_NOISE = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[\]}])', re.DOTALL)
+_SPACE = re.compile(r"\s*")
 _INDENT = re.compile(r"\n([ \t]+)\S")
-_HEADER = re.compile(r"^[ \t]*(\[\[?[^\n]*?\]\]?)[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[[^\n]*\][ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 
 
 def parse(text: str, *, is_toml: bool) -> dict[str, Any]:
@@ -34,8 +35,8 @@ def parse(text: str, *, is_toml: bool) -> dict[str, Any]:
         InvalidInput: the text is not valid, or not an object.
     """
     try:
-        value = tomllib.loads(text) if is_toml else _parse_json(text).value
-    except (ValueError, IndexError, RecursionError) as error:
+        value = tomllib.loads(text) if is_toml else json.loads(_remove_noise(text).strip() or "{}")
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"it is not valid {'TOML' if is_toml else 'JSON'} ({error})") from None
     if not isinstance(value, dict):
         raise InvalidInput("it is not a JSON object")
@@ -73,7 +74,7 @@ def drop(text: str, path: Path, *, is_toml: bool) -> str:
     for key in path[:-1]:
         parent = parent[key]
     del parent[path[-1]]
-    written = _drop_toml(text, path) if is_toml else _drop_json(text, path)
+    written = _drop_toml(text, expected) if is_toml else _drop_json(text, path)
     return _verify(written, expected, is_toml=is_toml)
 
 
@@ -81,42 +82,55 @@ def prune(value: Any) -> Any:
     """Return a value without the objects and lists in it that are empty."""
     if isinstance(value, dict):
         return {key: kept for key, each in value.items() if (kept := prune(each)) not in ({}, [])}
-    return (
-        [kept for each in value if (kept := prune(each)) not in ({}, [])]
-        if isinstance(value, list)
-        else value
-    )
+    if isinstance(value, list):
+        return [kept for each in value if (kept := prune(each)) not in ({}, [])]
+    return value
 
 
 def _verify(text: str, expected: Mapping[str, Any], *, is_toml: bool) -> str:
-    try:
-        is_same = prune(parse(text, is_toml=is_toml)) == prune(expected)
-    except InvalidInput:
-        is_same = False
-    if not is_same:
+    if not _has_value(text, expected, is_toml=is_toml):
         raise InvalidInput("it is written in a way that cannot be edited automatically")
     return text
 
 
+def _has_value(text: str, expected: Mapping[str, Any], *, is_toml: bool) -> bool:
+    try:
+        return bool(prune(parse(text, is_toml=is_toml)) == prune(expected))
+    except InvalidInput:
+        return False
+
+
 # -- JSON with comments ------------------------------------------------------------------------------------
 
+_BLANK = "\ufeff \t\r\n"
 
-class _Node(NamedTuple):
-    """A value in a text.
 
-    Attributes:
-        start: Where it begins; a member of an object begins with its key.
-        end: Where it ends.
-        value: The value.
-        children: Entries of an object or list; None for other values.
-        at: Where the value itself begins.
-    """
+class _Entry(NamedTuple):
+    """Entry of an object or a list: its key or number, where it begins, where its value begins, and where it ends."""
+
+    key: str | int
+    start: int
+    at: int
+    end: int
+
+
+class _Container(NamedTuple):
+    """Object or list: where its entry begins, where it opens and closes, and its entries."""
 
     start: int
-    end: int
-    value: Any
-    children: dict[str | int, _Node] | None
-    at: int
+    opens: int
+    closes: int
+    entries: list[_Entry]
+
+
+def _remove_noise(text: str, *, commas: bool = True) -> str:
+    """Return the text with spaces for comments, and for commas without an entry after them."""
+
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith('"') else re.sub(r"\S", " ", match[0])
+
+    text = _NOISE.sub(blank, text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text)
+    return _TRAILING_COMMA.sub(blank, text) if commas else text
 
 
 def _skip(text: str, at: int) -> int:
@@ -124,113 +138,88 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _parse_json(text: str) -> _Node:
-    start = _skip(text, 1 if text.startswith("\ufeff") else 0)
-    if start == len(text):
-        return _Node(start, start, {}, None, start)
-    node = _parse_value(text, start, start)
-    if _skip(text, node.end) != len(text):
-        raise ValueError(f"unexpected text at character {node.end}")
-    return node
+def _find_containers(text: str, path: Path) -> list[_Container]:
+    """Return the objects and lists on a path, the whole first, as far as they exist."""
+    plain = _remove_noise(text)
+    start = at = _skip(plain, 0)
+    found = []
+    for key in path:
+        container = _read_container(plain, start, at)
+        found.append(container)
+        entry = next((each for each in reversed(container.entries) if each.key == key), None)
+        if entry is None:
+            break
+        start, at = entry.start, entry.at
+    return found
 
 
-def _parse_value(text: str, start: int, at: int) -> _Node:
-    if text[at] in "{[":
-        return _parse_container(text, start, at)
-    if text[at] == '"':
-        value, end = scanstring(text, at + 1)
-        return _Node(start, end, value, None, at)
-    match = _SCALAR.match(text, at)
-    if match is None:
-        raise ValueError(f"unexpected character at {at}")
-    return _Node(start, match.end(), json.loads(match[0]), None, at)
-
-
-def _parse_container(text: str, start: int, opened: int) -> _Node:
-    is_object = text[opened] == "{"
-    children: dict[str | int, _Node] = {}
-    at = _skip(text, opened + 1)
-    while text[at] != ("}" if is_object else "]"):
-        key: str | int = len(children)
-        began = at
-        if is_object:
-            if text[at] != '"':
-                raise ValueError(f"expected a name at character {at}")
-            key, at = scanstring(text, at + 1)
-            at = _skip(text, at)
-            if text[at] != ":":
-                raise ValueError(f"expected a colon at character {at}")
-            at = _skip(text, at + 1)
-        child = _parse_value(text, began, at)
-        children[key] = child
-        at = _skip(text, child.end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-        elif text[at] not in "}]":
-            raise ValueError(f"expected a comma at character {at}")
-    values = {key: child.value for key, child in children.items()}
-    return _Node(start, at + 1, values if is_object else list(values.values()), children, opened)
+def _read_container(plain: str, start: int, opens: int) -> _Container:
+    entries: list[_Entry] = []
+    at = _skip(plain, opens + 1)
+    while plain[at] not in "}]":
+        began, key = at, len(entries)
+        if plain[opens] == "{":
+            key, at = scanstring(plain, at + 1)
+            at = _skip(plain, _skip(plain, at) + 1)  # after the colon
+        _, end = json.JSONDecoder().raw_decode(plain, at)
+        entries.append(_Entry(key, began, at, end))
+        at = _skip(plain, end)
+        at = _skip(plain, at + 1) if plain[at] == "," else at
+    return _Container(start, opens, at, entries)
 
 
 def _put_json(text: str, path: Path, value: Any) -> str:
-    if not text.strip("\ufeff \t\r\n"):
+    if not text.strip(_BLANK):
         text += "{}\n"
-    node = _parse_json(text)
-    for depth, key in enumerate(path):
-        assert node.children is not None
-        if key not in node.children:
-            for below in reversed(path[depth + 1 :]):
-                value = [value] if below == APPEND else {below: value}
-            return _insert(text, node, key, value)
-        node = node.children[key]
-    return text[: node.at] + _format(text, value, _get_indent(text, node.start)) + text[node.end :]
+    containers = _find_containers(text, path)
+    last, key = containers[-1], path[len(containers) - 1]
+    for entry in last.entries:
+        if entry.key == key:
+            return text[: entry.at] + _format(text, value, _get_indent(text, entry.start)) + text[entry.end :]
+    for below in reversed(path[len(containers) :]):
+        value = [value] if below == APPEND else {below: value}
+    return _insert(text, last, key, value)
 
 
-def _insert(text: str, node: _Node, key: str | int, value: Any) -> str:
+def _insert(text: str, container: _Container, key: str | int, value: Any) -> str:
     """Return the text with a new last entry in an object or list."""
-    unit, base = _get_unit(text), _get_indent(text, node.start)
+    unit, base = _get_unit(text), _get_indent(text, container.start)
     line_end = "\r\n" if "\r\n" in text else "\n"
-    inner = text[node.at + 1 : node.end - 1]
-    is_one_line = "\n" not in inner and bool(node.children)
+    inner = text[container.opens + 1 : container.closes]
+    is_one_line = "\n" not in inner and bool(container.entries)
     name = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(key, str) else ""
     entry = name + _format(text, value, base + unit, one_line=is_one_line)
-    close = node.end - 1
-    if not node.children:
-        kept = inner.rstrip()
-        return f"{text[: node.at + 1]}{kept}{line_end}{base}{unit}{entry}{line_end}{base}{text[close:]}"
-    last = list(node.children.values())[-1].end
-    after = _skip(text, last)
-    has_comma = text[after] == ","
-    at = after + 1 if has_comma else last
-    rest = re.match(r"[ \t]*(?://[^\r\n]*|/\*[^\n]*?\*/[ \t]*(?=\r?\n))?", text[at:close])
-    comment = rest[0].rstrip() if rest else ""
-    comma = "" if has_comma else ","
+    before = text[: container.closes].rstrip()
+    if not container.entries:
+        return f"{before}{line_end}{base}{unit}{entry}{line_end}{base}{text[container.closes :]}"
+    end = container.entries[-1].end
+    quiet = _remove_noise(text, commas=False)
+    has_comma = quiet[_skip(quiet, end)] == ","
     space = " " if is_one_line else f"{line_end}{base}{unit}"
-    tail = "," if has_comma else ""
-    return f"{text[:at]}{comma}{comment}{space}{entry}{tail}{text[at + len(comment) :]}"
+    comma, tail = ("", ",") if has_comma else (",", "")
+    return f"{text[:end]}{comma}{before[end:]}{space}{entry}{tail}{text[len(before) :]}"
 
 
 def _drop_json(text: str, path: Path) -> str:
-    parent = _parse_json(text)
-    for key in path[:-1]:
-        assert parent.children is not None
-        parent = parent.children[key]
-    assert parent.children is not None
-    keys = list(parent.children)
+    container = _find_containers(text, path)[-1]
+    keys = [each.key for each in container.entries]
     number = keys.index(path[-1])
-    node = parent.children[path[-1]]
-    follows = _skip(text, node.end)
-    if number and text[follows] == ",":  # with a comma after the last entry too, or another entry after it
-        return text[: node.start].rstrip() + text[node.end : follows] + text[follows + 1 :]
+    entry = container.entries[number]
+    quiet = _remove_noise(text, commas=False)
+    follows = _skip(quiet, entry.end)
+    if number and quiet[follows] == ",":  # with a comma after the last entry too, or another entry after it
+        return text[: entry.start].rstrip() + text[entry.end : follows] + text[follows + 1 :]
     if number:
-        comma = _skip(text, parent.children[keys[number - 1]].end)
-        return text[:comma] + text[comma + 1 : node.start].rstrip() + text[node.end :]
+        comma = _skip(quiet, container.entries[number - 1].end)
+        return text[:comma] + text[comma + 1 : entry.start].rstrip() + text[entry.end :]
     if len(keys) > 1:
-        return text[: node.start] + text[follows + 1 :].lstrip()
-    head, tail = text[parent.at + 1 : node.start].rstrip(), text[node.end : parent.end - 1].lstrip(", \t")
+        return text[: entry.start] + text[follows + 1 :].lstrip()
+    head = text[container.opens + 1 : entry.start].rstrip()
+    tail = text[entry.end : container.closes].lstrip(", \t")
     if len(path) > 1 and not (head + tail).strip():
         return _drop_json(text, path[:-1])
-    return text[: parent.at + 1] + head + (tail if head or tail.strip() else "") + text[parent.end - 1 :]
+    kept = head + (tail if head or tail.strip() else "")
+    return text[: container.opens + 1] + kept + text[container.closes :]
 
 
 def _get_unit(text: str) -> str:
@@ -261,41 +250,21 @@ def _put_toml(text: str, path: Path, value: Mapping[str, Any]) -> str:
     return before + line_end.join(lines) + line_end
 
 
-def _drop_toml(text: str, path: Path) -> str:
-    """Return the text without the tables of an entry; comments before the next table stay."""
-    headers = [header for header in _HEADER.finditer(text) if _is_toml(text[: header.start()])]
-    ends = [header.start() for header in headers[1:]] + [len(text)]
-    for header, own, end in reversed(list(zip(headers, _number_headers(headers), ends, strict=True))):
-        if own[: len(path)] != path:
-            continue
-        lines = text[header.start() : end].splitlines(keepends=True)
-        while len(lines) > 1 and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
-            lines.pop()
-        before, after = text[: header.start()], text[header.start() + len("".join(lines)) :]
-        is_last = not after.strip()
-        text = f"{before.rstrip()}\n".lstrip("\n") if is_last else before + after.lstrip("\r\n")
+def _drop_toml(text: str, expected: Mapping[str, Any]) -> str:
+    """Return the text without the tables that the expected value does not have; comments before others stay."""
+    starts = [header.start() for header in _HEADER.finditer(text) if _is_toml(text[: header.start()])]
+    places = [*starts, len(text)]
+    for count in range(1, len(places)):
+        for start, end in zip(places, places[count:], strict=False):
+            lines = text[start:end].splitlines(keepends=True)
+            while len(lines) > 1 and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
+                lines.pop()
+            before, after = text[:start], text[start + len("".join(lines)) :]
+            is_last = not after.strip()
+            left = f"{before.rstrip()}\n".lstrip("\n") if is_last else before + after.lstrip("\r\n")
+            if _has_value(left, expected, is_toml=True):
+                return left
     return text
-
-
-def _number_headers(headers: Sequence[re.Match[str]]) -> list[Path]:
-    """Return the path of each header; a list has the number of its entry."""
-    counts: dict[Path, int] = {}
-    paths: list[Path] = []
-    for header in headers:
-        value: Any = tomllib.loads(header[1])
-        path: Path = ()
-        while value:
-            is_list = isinstance(value, list)
-            if is_list:
-                counts[path] = counts.get(path, -1) + 1
-                value = value[0]
-            if path in counts:
-                path += (counts[path],)
-            if value:
-                key, value = next(iter(value.items()))
-                path += (key,)
-        paths.append(path)
-    return paths
 
 
 def _is_toml(text: str) -> bool:

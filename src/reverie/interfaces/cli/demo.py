@@ -16,8 +16,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -44,46 +43,13 @@ DAYS = (
 PORT = "Which port is staging on?"
 DEPLOY = "Can you deploy the fix tomorrow?"
 UNANSWERABLE = (
-    "Which airline did I book?",
-    "What is my blood type?",
-    "When does my passport expire?",
-    "Who painted the kitchen?",
-    "What is the name of my cat?",
-    "How much is the rent?",
-    "Which gym do I go to?",
-    "What was the film last night?",
-    "Where did I park the car?",
-    "What is the wifi password?",
-    "Which dentist do I see?",
-    "When is my flight to Oslo?",
-    "What size are my shoes?",
-    "Who won the chess game?",
-    "Which book am I reading?",
-    "How tall is my brother?",
-    "What did we eat on Sunday?",
-    "When is the concert?",
-    "Which bank has my mortgage?",
-    "What colour is the bicycle?",
-    "Where did Ana grow up?",
-    "How many cups of coffee do I drink?",
-    "Who repairs the roof?",
-    "What is the name of the hotel?",
-    "When did I last water the plants?",
-    "Which school does Tom attend?",
-    "How old is the dishwasher?",
-    "What instrument does Maria play?",
-    "Where is the spare key?",
-    "Which train goes to Lyon?",
-    "What is my insurance number?",
-    "Who is the vet?",
-    "How long was the marathon?",
-    "What did the plumber charge?",
-    "Which paint did we choose for the hall?",
-    "When is the garden waste collected?",
-    "Who lives next door?",
-    "What is the birthday present for Paul?",
-    "Which language is Ben learning?",
-    "Where was the photo taken?",
+    *("Which airline did I book?", "What is my blood type?", "When does my passport expire?"),
+    *("Who painted the kitchen?", "What is the name of my cat?", "How much is the rent?"),
+    *("Which gym do I go to?", "Where did I park the car?", "What is the wifi password?"),
+    *("Which dentist do I see?", "What size are my shoes?", "Which book am I reading?"),
+    *("How tall is my brother?", "Which bank has my mortgage?", "Where did Ana grow up?"),
+    *("Who repairs the roof?", "How old is the dishwasher?", "What instrument does Maria play?"),
+    *("Where is the spare key?", "What did the plumber charge?"),
 )
 """Questions about facts that were never said. The demo draws one; the memory finds nothing for most, not for all."""
 
@@ -91,15 +57,7 @@ MONDAY = timestamps.utc_now().replace(hour=9, minute=0, second=0, microsecond=0)
 MONDAY -= timedelta(days=MONDAY.weekday() + 7)
 """Morning of the Monday of last week."""
 
-
-@dataclass(slots=True)
-class Clock:
-    """Clock that shows the moment being replayed."""
-
-    now: datetime = MONDAY
-
-    def __call__(self) -> datetime:
-        return self.now
+THURSDAY = MONDAY + timedelta(days=len(DAYS))
 
 
 @command()
@@ -115,21 +73,20 @@ def demo(context: CommandContext) -> None:
         tempfile.mkdtemp(prefix="reverie-demo-") if context.store is None else str(context.resolve_folder())
     )
     if os.path.isdir(folder) and os.listdir(folder):
-        raise InvalidInput(f"{folder!r} is not empty: name a new folder with --store")
+        raise InvalidInput(f"{folder!r} is not empty. Name a new folder with --store.")
     click.echo(f"New memory in {output.escape_text(folder)}: no model, no API key, no server.\n")
     ending = _run_replay(folder, context.settings)
-    clock = Clock(MONDAY + timedelta(days=len(DAYS)))
-    with context.memory(store=folder, clock=clock) as memory:
+    with context.memory(store=folder, clock=lambda: THURSDAY) as memory:
         problems = output.count(len(memory.admin.check()), "problem")
         click.echo(f"\nKilled with {ending}. On Thursday another process opens the folder: {problems}.\n")
         for line in _answer(memory):
             click.echo(output.escape_text(line))
     program = "reverie" if shutil.which("reverie") else shlex.quote(sys.argv[0])
-    click.echo(
-        f"\n{time.perf_counter() - start:.1f} s. Nothing is scripted but messages, days and questions. Try:"
-    )
-    for arguments in list_commands(folder):
-        click.echo(f"   {program} {output.escape_text(arguments)}")
+    elapsed_s = time.perf_counter() - start
+    click.echo(f"\n{elapsed_s:.1f} s. Nothing is scripted but messages, days and questions. Try:")
+    where = f"--store {output.escape_text(shlex.quote(folder))}"
+    click.echo(f"   {program} recall 'what can I cook for Nell?' {where}")
+    click.echo(f"   {program} history --limit 5 {where}")
 
 
 def _run_replay(folder: str, settings: str | None) -> str:
@@ -146,12 +103,12 @@ def _run_replay(folder: str, settings: str | None) -> str:
 
 def replay(folder: str, settings: str | None = None) -> None:
     """Store the conversation, print what is learned from it, and kill this process."""
-    context, clock = CommandContext(settings=settings), Clock()
-    with context.memory(create=True, store=folder, clock=clock) as memory:
+    now = MONDAY
+    with CommandContext(settings=settings).memory(create=True, store=folder, clock=lambda: now) as memory:
         known: set[str] = set()
         for number, exchanges in enumerate(DAYS):
-            clock.now = MONDAY + timedelta(days=number)
-            session = memory.session(f"chat:{clock.now:%a}".lower())
+            now = MONDAY + timedelta(days=number)
+            session = memory.session(f"chat:{now:%a}".lower())
             for place, (message, reply) in enumerate(exchanges):
                 session.add("user", message)
                 session.add("assistant", reply)
@@ -159,7 +116,7 @@ def replay(folder: str, settings: str | None = None) -> None:
                 known.update(record.id for record in new)
                 kinds = ("rule" if record.kind in STANDING else record.kind for record in new)
                 saved = ", ".join(f"{kind} {record.id[:6]}" for kind, record in zip(kinds, new, strict=True))
-                day = "" if place else f"{clock.now:%a}"
+                day = "" if place else f"{now:%a}"
                 print(f"{day:3}  you: {message:42}saved {saved or 'nothing'}")  # noqa: T201 - to the parent
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -193,16 +150,10 @@ def _find(memory: Memory, question: str) -> Iterator[str]:
     yield question
     hits = memory.search(question)
     for hit in hits:
-        state = output.describe_state(hit.record, MONDAY + timedelta(days=len(DAYS))) if hit.record else []
+        state = output.describe_state(hit.record, THURSDAY) if hit.record else []
         yield f"   {hit.score:.2f}  {hit.content:30}  {', '.join(state)}".rstrip()
     if not hits:
         yield "   No relevant records."
-
-
-def list_commands(folder: str) -> list[str]:
-    """Return the arguments of commands to try on the folder, quoted for a shell."""
-    store = f"--store {shlex.quote(folder)}"
-    return [f"recall 'what can I cook for Nell?' {store}", f"history --limit 5 {store}"]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
@@ -19,7 +18,6 @@ import click
 
 from reverie.domain import errors
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.guides import GUIDES, name_page
 from reverie.interfaces.cli.options import (
     CommandContext,
     ExitCode,
@@ -28,97 +26,29 @@ from reverie.interfaces.cli.options import (
 )
 
 _PACKAGE = "reverie.interfaces.cli.commands"
+_ROWS = (
+    ("Remember and recall", ".records", "remember recall show list categories tags"),
+    ("Manage records", ".records", "archive restore pin unpin end label vouch settle purge"),
+    ("Manage records", ".changes", "forget redact"),
+    ("History", ".changes", "history blame diff undo"),
+    ("Conversations", ".conversations", "chat say context prompt sessions"),
+    ("Agents", ".connect", "connect"),
+    ("Agents", ".mcp", "mcp"),
+    ("Agents", ".serve", "serve token hook"),
+    ("Pages", ".pages", "pages page edit append"),
+    ("Consolidation", ".dreams", "dream model review worker"),
+    ("The readable folder", ".pages", "files rebuild"),
+    ("Backup and transfer", ".transfer", "backup recover copy export import"),
+    ("Maintenance", ".upkeep", "init check store doctor embed stats"),
+    ("Try it", "..demo", "demo"),
+    ("Try it", "reverie.evals.command", "eval"),
+)
 
-COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "Remember and recall": {
-        "remember": (".records:remember", "Save something to long-term memory."),
-        "recall": (".records:recall", "Find memories about a query, best first."),
-        "show": (".records:show", "Show a record, a turn, a paragraph or a conversation."),
-        "list": (".records:list_records", "List records, newest first."),
-        "categories": (".records:categories", "List the categories in use."),
-        "tags": (".records:tags", "List the tags in use."),
-    },
-    "Manage records": {
-        "archive": (".records:archive", "Take a record out of search."),
-        "restore": (".records:restore", "Bring an archived record back."),
-        "pin": (".records:pin", "Protect a record from decay and automatic changes."),
-        "unpin": (".records:unpin", "Allow decay and automatic changes again."),
-        "end": (".records:end", "Mark a record as no longer true."),
-        "label": (".records:label", "Add tags to a record."),
-        "vouch": (".records:vouch", "Give a record your word."),
-        "settle": (".records:settle", "Decide which record holds."),
-        "purge": (".records:purge", "Delete archived records permanently."),
-        "forget": (".changes:forget", "Erase content permanently, everywhere."),
-        "redact": (".changes:redact", "Remove stored secrets permanently."),
-    },
-    "History": {
-        "history": (".changes:history", "List changes, newest first."),
-        "blame": (".changes:blame", "Show where something comes from."),
-        "diff": (".changes:diff", "Show differences."),
-        "undo": (".changes:undo", "Undo changes."),
-    },
-    "Conversations": {
-        "chat": (".conversations:chat", "Talk with a model that remembers."),
-        "say": (".conversations:add_turn", "Add a turn to a session."),
-        "context": (".conversations:print_context", "Print the context for a prompt."),
-        "prompt": (".conversations:print_prompt", "Print a prompt of the log, each line with its reason."),
-        "sessions": (".conversations:sessions", "List sessions, most recently active first."),
-        "feedback": (".conversations:feedback", "Say that an answer was good or bad."),
-    },
-    "Agents": {
-        "connect": (".connect:connect", "Connect an agent or editor with the memory."),
-        "mcp": (".mcp:mcp", "Serve the memory over MCP."),
-        "serve": (".serve:serve", "Serve the memory over HTTP."),
-        "token": (".serve:token", "Create, list and revoke access tokens."),
-        "hook": (".serve:hook", "Handle the events of a coding agent."),
-    },
-    "Pages": {
-        "pages": (".pages:pages", "List pages and logs."),
-        "page": (".pages:page", "Print MEMORY.md or another page or log."),
-        "edit": (".pages:edit", "Edit MEMORY.md, another page or a record."),
-        "append": (".pages:append", "Append to HISTORY.md, a daily note or a page."),
-    },
-    "Consolidation": {
-        "dream": (
-            ".dreams:dream",
-            "Consolidate records: enrich, verify, tidy, preferences, promote.",
-        ),
-        "model": (".models:model", "Examine the model of background thinking."),
-        "review": (".dreams:review", "List proposed memories, and decide them."),
-        "worker": (".dreams:worker", "Do the background work of a memory or a database."),
-    },
-    "The readable folder": {
-        "watch": (".pages:watch", "Import edited files as they are saved."),
-        "rebuild": (".pages:rebuild", "Rebuild a lost database from the files."),
-        "files": (".pages:files", "Write the files of a memory in a database, or take in edits."),
-    },
-    "Backup and transfer": {
-        "backup": (".transfer:backup", "Back up the memory to one file."),
-        "recover": (".transfer:recover", "Recover a memory from a backup."),
-        "copy": (".transfer:copy", "Copy the memory to another folder or database."),
-        "export": (".transfer:export", "Export the memory to files."),
-        "import": (
-            ".transfer:import_path",
-            "Import an export, another program's memory, or conversations.",
-        ),
-    },
-    "Maintenance": {
-        "init": (".upkeep:init", "Create a memory in the folder."),
-        "check": (".upkeep:check", "Check the database for errors."),
-        "store": (".upkeep:store", "Create, upgrade or check a PostgreSQL database."),
-        "doctor": (".upkeep:doctor", "Diagnose and repair the memory."),
-        "embed": (".upkeep:embed", "Compute the vectors that are missing."),
-        "stats": (".upkeep:stats", "Show statistics."),
-    },
-    "Try it": {
-        "demo": ("..demo:demo", "Replay an example conversation and ask questions."),
-        "eval": ("reverie.evals.command:eval_command", "Measure recall on your own data."),
-    },
-}
-"""Commands by section and name, each with its place and its line in `reverie --help`.
+COMMANDS: dict[str, dict[str, str]] = {}
+"""Commands by section and name, each with its module, relative to `_PACKAGE`."""
 
-A place is a module, relative to `_PACKAGE`, and the name of a function there.
-"""
+for _section, _module, _names in _ROWS:
+    COMMANDS.setdefault(_section, {}).update(dict.fromkeys(_names.split(), _module))
 
 _OTHER_NAMES = {"save": "remember", "add": "remember", "search": "recall", "find": "recall", "get": "show"}
 _OTHER_NAMES |= dict.fromkeys(("delete", "remove", "rm"), "archive") | dict.fromkeys(
@@ -135,14 +65,11 @@ class ReverieGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command of that name; None if there is none."""
-        for section in COMMANDS.values():
-            if cmd_name in section:
-                module, _, attribute = section[cmd_name][0].partition(":")
-                command = getattr(import_module(module, _PACKAGE), attribute)
-                assert isinstance(command, click.Command)
-                command.epilog = f"Guide: {name_page(GUIDES[cmd_name])}" if cmd_name in GUIDES else None
-                return command
-        return None
+        module = next((section[cmd_name] for section in COMMANDS.values() if cmd_name in section), None)
+        if module is None:
+            return None
+        found = vars(import_module(module, _PACKAGE)).values()
+        return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -151,17 +78,18 @@ class ReverieGroup(click.Group):
         name = args[0]
         names = self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
-            close = (
-                [_OTHER_NAMES[name]] if name in _OTHER_NAMES else difflib.get_close_matches(name, names, n=1)
-            )
+            close = difflib.get_close_matches(name, names, n=1)
+            close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else close
             ctx.fail(f"No such command {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Format the commands by section, without importing one, and the exit codes."""
+        """Format the commands by section, each with the first sentence of its help, and the exit codes."""
         for title, section in COMMANDS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in section]
+            rows = [(name, each.get_short_help_str(100)) for name, each in commands if each is not None]
             with formatter.section(title):
-                formatter.write_dl([(name, summary) for name, (_, summary) in section.items()], col_max=12)
+                formatter.write_dl(rows, col_max=12)
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
@@ -177,18 +105,12 @@ class ReverieGroup(click.Group):
             # Likewise: click would write an empty line even without a terminal.
             raise click.Abort from error
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> NoReturn:
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run the command line."""
         context = extra.setdefault("obj", CommandContext())
+        extra |= {"prog_name": extra.get("prog_name") or "reverie", "standalone_mode": False}
         try:
-            code = super().main(args, prog_name or "reverie", complete_var, standalone_mode=False, **extra)
+            code = super().main(*args, **extra)
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - the outermost handler: it reports every error
             code = _report(error, debug=context.debug)
@@ -221,7 +143,7 @@ def _report(error: Exception, *, debug: bool) -> int:
     if isinstance(error, OSError):
         about = f"{error.filename!r}: " if error.filename is not None else ""
         output.print_error(
-            f"{about}{error.strerror or type(error).__name__}: correct the cause and try again"
+            f"{about}{error.strerror or type(error).__name__}. Correct the cause, and try again."
         )
         return ExitCode.UNAVAILABLE
     if isinstance(error, ImportError) and not (error.name or "").startswith("reverie"):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from reverie.settings import Settings
     from reverie.snapshot import Snapshot
 
+
+_T = TypeVar("_T")
 
 _LARGEST = 32 * 1024 * 1024
 """Bytes of standard input that are read; no text that can be stored is longer."""
@@ -49,9 +51,8 @@ def read_text(words: tuple[str, ...], *, name: str, empty: bool = True) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"{name} from standard input is not UTF-8 text (byte {error.start}): convert it first"
-        ) from None
+        problem = f"{name} from standard input is not UTF-8 text (byte {error.start})"
+        raise InvalidInput(f"{problem}. Convert it first.") from None
     if not empty and not text.strip():
         raise InvalidInput(f"{name} is empty: pass some text")
     return text.removesuffix("\n").removesuffix("\r")
@@ -69,12 +70,13 @@ class TimeParam(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 
         """Parse the time."""
         if isinstance(value, datetime):
             return value
+        name = param.opts[0] if param is not None else "time"
         if self.back and (day := _parse_day(value, ctx)) is not None:
             return day
         if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
-            return timestamps.utc_now() - timestamps.parse_duration(value, name=_get_option_name(param))
+            return timestamps.utc_now() - timestamps.parse_duration(value, name=name)
         try:
-            return timestamps.parse_time(value, name=_get_option_name(param))
+            return timestamps.parse_time(value, name=name)
         except InvalidInput as error:
             raise InvalidInput(f"{error}, or as yesterday or 7d" if self.back else str(error)) from None
 
@@ -103,10 +105,6 @@ def _parse_day(value: str, ctx: click.Context | None) -> datetime | None:
     if ctx is None or ctx.obj is None or parse_relative_day(value, now) is None:
         return None
     return parse_relative_day(value, now, zone=ctx.obj.load_settings().zone)
-
-
-def _get_option_name(param: click.Parameter | None) -> str:
-    return param.opts[0] if param is not None else "time"
 
 
 # -- options --------------------------------------------------------------------------------------
@@ -205,9 +203,7 @@ class CommandContext:
             instead: Option that answers the question where nobody can be asked.
         """
         if sys.stdin is None or not sys.stdin.isatty():
-            raise InvalidInput(
-                f"cannot ask for confirmation without a terminal ({question!r}): add {instead}"
-            )
+            raise InvalidInput(f"Cannot ask {question!r} without a terminal. Add {instead}.")
         if not click.confirm(question, err=True):
             self.print_message(refused)
             raise click.exceptions.Exit(ExitCode.DONE)
@@ -218,29 +214,28 @@ class CommandContext:
             output.print_message(f"Not finished; run `reverie doctor --fix` to finish: {'; '.join(pending)}")
             raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
+    def save_in_memory(self, save: Callable[[Memory], _T]) -> _T:
+        """Return the result of a function that saves something; create a missing memory if it can be saved."""
+        with self.memory(create=True, rehearse=save) as memory:
+            return save(memory)
+
     @contextmanager
     def memory(
         self,
         *,
         create: bool = False,
         store: str | None = None,
-        clock: timestamps.Clock = timestamps.utc_now,
-        model: str | None = None,
-        actor: str = "owner",
         rehearse: Callable[[Memory], object] | None = None,
-        files: Literal["pages", "records"] | None = None,
+        **options: Any,
     ) -> Iterator[Memory]:
         """Open the memory, and close it at the end.
 
         Args:
             create: Whether to create a missing memory, and to say so; if not, that is an error.
             store: Folder or URL to use instead of that of the options; its creation is not announced.
-            clock: Source of the current time.
-            model: Model, as `provider:model`; None for that of the settings.
-            actor: Author of changes in the journal.
             rehearse: Function that is tried on an empty memory before a new one is created. If it raises, none is
                 created, so that a refused command leaves no folder.
-            files: Readable files that the folder has from now on; None for those of the settings.
+            **options: Further options of `Memory.open`.
         """
         from reverie.memory import CREATE_IT, IN_MEMORY, Memory, is_database, resolve_folder
         from reverie.stores.sqlite import DATABASE
@@ -250,18 +245,10 @@ class CommandContext:
         is_announced = create and store is None and wanted != IN_MEMORY and not is_database(wanted)
         is_new = is_announced and not (resolve_folder(wanted) / DATABASE).exists()
         if is_new and rehearse is not None:
-            with Memory.open(IN_MEMORY, settings=settings, clock=clock, model=model) as empty:
+            with Memory.open(IN_MEMORY, settings=settings, model=options.get("model")) as empty:
                 rehearse(empty)
         try:
-            memory = Memory.open(
-                wanted,
-                settings=settings,
-                create=create,
-                clock=clock,
-                files=files,
-                model=model,
-                actor=actor,
-            )
+            memory = Memory.open(wanted, settings=settings, create=create, **options)
         except NotFound as error:
             in_terminal = "`reverie init` creates one there; --store names another"
             raise NotFound(str(error).replace(CREATE_IT, in_terminal)) from error
@@ -310,34 +297,22 @@ class CommandContext:
         from reverie.memory import IN_MEMORY, is_database
 
         wanted = self.resolve_store_option()
-        if wanted is not None and (wanted == IN_MEMORY or is_database(wanted)):
-            return wanted
-        return str(self.resolve_folder())
+        return wanted if wanted == IN_MEMORY or is_database(wanted) else str(self.resolve_folder())
 
     def describe_place(self) -> str:
         """Return the place of the memory to show: a URL without its password."""
-        from reverie.memory import is_database
-
         place = self.resolve_place()
-        if not is_database(place):
+        if "://" not in place:
             return place
         from reverie.stores.postgres.connections import parse_postgres_url
 
         return parse_postgres_url(place).shown
 
-    def build_arguments(self, options: Mapping[str, Any]) -> list[str]:
-        """Return the arguments with which another process opens the same memory.
-
-        Args:
-            options: Further options, by the name of their parameter.
-        """
+    def build_arguments(self) -> list[str]:
+        """Return the arguments with which another process opens the same memory."""
         arguments = ["--store", self.resolve_place()]
         if self.settings is not None:
             arguments += ["--settings", str(Path(self.settings).expanduser().absolute())]
-        for name, value in options.items():
-            arguments.append(f"--{name.replace('_', '-')}")
-            if value is not True:
-                arguments.append(f"{value:g}" if isinstance(value, float) else str(value))
         return arguments
 
     def resolve_store_option(self) -> str | None:
@@ -457,3 +432,27 @@ def combine_options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return function
 
     return decorate
+
+
+# -- options of several commands ------------------------------------------------------------------
+
+ID = click.argument("id")
+YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+REASON = click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
+MODEL = click.option("--model", metavar="NAME", help="Model to use, as provider:model.  [setting `model`]")
+
+
+def limit_option(default: int, noun: str = "results") -> Callable[[Any], Any]:
+    """Return the option `--limit`."""
+    text = f"Maximum number of {noun}."
+    return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=True, help=text)
+
+
+def scope_option(help: str, default: str | None = "") -> Callable[[Any], Any]:
+    """Return the option `--scope`."""
+    return click.option("--scope", default=default, metavar="SCOPE", help=help)
+
+
+def repeated_option(*names: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
+    """Return an option that can be given several times."""
+    return click.option(*names, multiple=True, help=f"{help}; repeatable.", **attributes)

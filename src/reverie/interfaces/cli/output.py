@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 __all__ = ["count", "escape_text", "extract_excerpt", "format_age", "format_size", "one_line"]
-"""Functions of `formatting` that commands call as functions of this module."""
 
 WIDEST = 120
 """Maximum columns on a terminal: longer lines are hard to read."""
@@ -83,10 +82,11 @@ def print_block(lead: str, text: str, about: str) -> None:
         text: Its text.
         about: What is known of it, indented below.
     """
-    beside = " " * (len(lead) + 2) if lead else ""
-    below = beside or "  "
+    below = " " * (len(lead) + 2 if lead else 2)
+    first = f"{paint(lead, bold=True)}  " if lead else ""
+    beside = below if lead else ""
     told = "\n".join(_wrap(line, beside, beside) for line in escape_text(text).splitlines())
-    click.echo(f"{paint(lead, bold=True)}{' ' * (len(beside) - len(lead))}{told[len(beside) :]}")
+    click.echo(first + told[len(beside) :])
     for line in escape_text(about).splitlines():
         click.echo(paint(_wrap(line, below, below), dim=True))
     click.echo()
@@ -94,9 +94,8 @@ def print_block(lead: str, text: str, about: str) -> None:
 
 def paint(text: str, **style: Any) -> str:
     """Return a text in a style of `click.style`, if standard output is a terminal with colours."""
-    has_colours = (
-        is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
-    )
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb")
+    has_colours = is_terminal() and not is_plain
     return click.style(text, **style) if text and has_colours else text
 
 
@@ -122,14 +121,8 @@ def _wrap(line: str, first: str, rest: str) -> str:
     width = min(WIDEST, shutil.get_terminal_size().columns)
     if len(first) + len(line) <= width:
         return first + line
-    return textwrap.fill(
-        line,
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_long_words=False,  # such as paths, which are copied
-        break_on_hyphens=False,
-    )
+    options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}  # paths are copied
+    return textwrap.fill(line, width, initial_indent=first, subsequent_indent=rest, **options)
 
 
 class EscapingFormatter(logging.Formatter):
@@ -168,9 +161,8 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
     if quiet or not sys.stderr.isatty():
         yield lambda done: None
         return
-    with click.progressbar(
-        itertools.count(), length=total, label=what, show_pos=True, file=sys.stderr
-    ) as bar:
+    items = itertools.count()
+    with click.progressbar(items, length=total, label=what, show_pos=True, file=sys.stderr) as bar:
         yield bar.update
 
 
@@ -189,17 +181,14 @@ def list_matched_words(hit: Hit, question: str | None) -> list[str]:
     """Return the words that a question and a hit share, as the hit spells them; `car ≈ Volvo` for a related one."""
     from reverie.domain.text import tokenizer
 
-    remaining, words = set(hit.explanation.matched), list[str]()
-    stands_for = hit.explanation.stands_for
-    for surface, parts, wholes in [
-        *tokenizer.tokenize_chunks(hit.content),
-        *tokenizer.tokenize_chunks(question or ""),
-    ]:
-        shared = remaining.intersection((*parts, *wholes))
-        if shared and len(surface) <= _LONGEST_WORD:
-            meant = next((stands_for[token] for token in shared if token in stands_for), None)
-            words.append(surface if meant is None else f"{meant} ≈ {surface}")
-            remaining -= shared
+    remaining, words, related = set(hit.explanation.matched), list[str](), hit.explanation.stands_for
+    for text in (hit.content, question or ""):
+        for surface, parts, wholes in tokenizer.tokenize_chunks(text):
+            shared = remaining.intersection((*parts, *wholes))
+            if shared and len(surface) <= _LONGEST_WORD:
+                meant = next((related[token] for token in shared if token in related), None)
+                words.append(surface if meant is None else f"{meant} ≈ {surface}")
+                remaining -= shared
     return [*words, *sorted(remaining)]
 
 
@@ -237,6 +226,7 @@ def print_listing(
     *,
     blocks: Iterable[Block] | None = None,
     empty: str = "",
+    limit: int | None = None,
 ) -> None:
     """Print items as JSON, as rows, or as blocks on a terminal.
 
@@ -245,29 +235,22 @@ def print_listing(
         document: The items as a JSON document.
         blocks: The items as blocks; None to print the rows on a terminal too.
         empty: Message if there are no items.
+        limit: Number of items listed at most. One more is given if there are more, and the message says so, unless
+            the limit was asked for.
     """
     if context.as_json:
         print_json(document)
         return
     rows = list(rows)
     if blocks is not None and is_terminal():
-        for block in blocks:
+        for block in itertools.islice(blocks, limit):
             print_block(*block)
     else:
-        print_rows(rows)
-    if empty and not rows:
+        print_rows(rows[:limit])
+    if not rows and empty:
         context.print_message(empty)
-
-
-def report_cut(context: CommandContext, count: int, limit: int) -> None:
-    """Tell that a list was cut by a limit that was not asked for.
-
-    Args:
-        count: Number of items found, at most one above the limit.
-        limit: Number of items listed at most.
-    """
     source = click.get_current_context().get_parameter_source("limit")
-    if count > limit and source is ParameterSource.DEFAULT:
+    if limit is not None and len(rows) > limit and source is ParameterSource.DEFAULT:
         context.print_message(f"There are more than {limit}: --limit N lists them.")
 
 
@@ -277,10 +260,8 @@ def render_hits(hits: Sequence[Hit], question: str | None, *, explain: bool) -> 
     for hit in hits:
         words = list_matched_words(hit, question) or [question or ""]
         text = extract_excerpt(_tidy(describe_content(hit)), words, longest=_LONGEST)
-        about = _describe_hit(hit, now)
-        if explain:
-            about += f"\n{explain_hit(hit, question)}"
-        yield "" if question is None else f"{hit.score:.2f}", text, about
+        reasons = f"\n{explain_hit(hit, question)}" if explain else ""
+        yield "" if question is None else f"{hit.score:.2f}", text, _describe_hit(hit, now) + reasons
 
 
 def render_records(records: Iterable[Record]) -> Iterator[Block]:
@@ -319,11 +300,14 @@ def render_changes(changes: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
 def _describe_hit(hit: Hit, now: datetime) -> str:
     if hit.record is not None:
         return _describe_record(hit.record, now)
+    facts = [hit.id]
     if hit.session is not None:
-        return " · ".join((one_line(hit.session.id), hit.session.status, format_age(hit.at, now)))
-    if hit.paragraph is not None:
-        return " · ".join((hit.id, one_line(hit.paragraph.page), format_age(hit.at, now)))
-    return _describe_turn(hit.turn, now) if hit.turn is not None else ""
+        facts = [hit.session.id, hit.session.status]
+    elif hit.paragraph is not None:
+        facts.append(hit.paragraph.page)
+    elif hit.turn is not None:
+        facts += [hit.turn.speaker or hit.turn.role, f"{hit.turn.session}#{hit.turn.position}"]
+    return " · ".join([*map(one_line, facts), format_age(hit.at, now)])
 
 
 def describe_state(record: Record, now: datetime) -> list[str]:
@@ -359,11 +343,6 @@ def _describe_record(record: Record, now: datetime) -> str:
         marks.append("pinned")
     marks += describe_state(record, now)
     return " · ".join([record.id, *filter(None, marks)])
-
-
-def _describe_turn(turn: Turn, now: datetime) -> str:
-    where = f"{one_line(turn.session)}#{turn.position}"
-    return " · ".join((turn.id, one_line(turn.speaker or turn.role), where, format_age(turn.at, now)))
 
 
 def _tidy(text: str) -> str:

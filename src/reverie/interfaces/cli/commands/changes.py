@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
-from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.ids import validate_id
-from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import ChangeParam, CommandContext, ExitCode, command
+from reverie.interfaces.cli import options, output
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.redact_stored import SecretFinding
@@ -25,25 +24,19 @@ if TYPE_CHECKING:
 Moment: TypeAlias = "datetime | int | None"
 """Time, or number of a change."""
 
-_SINCE = "Only changes since then: 2025-01-31, a time, 2h for the last two hours, or a number."
-_UNTIL = "Only changes until then, likewise."
+_time_options = options.combine_options(
+    click.option("--since", type=options.ChangeParam(), metavar="TIME",
+                 help="Only changes since then: 2025-01-31, a time, 2h for the last two hours, or a number."),
+    click.option("--until", type=options.ChangeParam(), metavar="TIME", help="Only changes until this time or number."),
+)  # fmt: skip
 
 
 @command(json=True)
 @click.argument("id", required=False)
-@click.option(
-    "--after", type=click.IntRange(min=0), default=0, metavar="NUMBER", help="Only changes after this one."
-)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of changes."
-)
-@click.option("--oldest", "oldest_first", is_flag=True, help="List the oldest changes first.")
+@options.limit_option(100, "changes")
 @click.option("--actor", metavar="NAME", help="Only changes by this actor.")
-@click.option("--since", type=ChangeParam(), metavar="TIME", help=_SINCE)
-@click.option("--until", type=ChangeParam(), metavar="TIME", help=_UNTIL)
-def history(
-    context: CommandContext, /, id: str | None, oldest_first: bool, limit: int, **filters: Any
-) -> None:
+@_time_options
+def history(context: CommandContext, /, id: str | None, limit: int, **filters: Any) -> None:
     """List changes, newest first: all, or those of the record, turn, session, page or paragraph ID.
 
     Erased content is left out of its changes.
@@ -57,24 +50,17 @@ def history(
     from reverie.admin.history.diff import serialize_change
 
     with context.memory() as memory:
-        rows = memory.history.log(id, **filters, limit=limit + 1, newest_first=not oldest_first)
+        rows = memory.history.log(id, **filters, limit=limit + 1, newest_first=True)
         if id is not None and not rows and not memory.history.log(id, limit=1):
-            raise NotFound(f"no item ever had the id {id!r}: find it with `reverie recall WORDS`")
-    changes = [serialize_change(row) for row in rows[:limit]]
+            raise NotFound(f"No item {id!r}, past or present. Run `reverie recall WORDS`.")
+    changes = [serialize_change(row) for row in rows]
     for change in changes:
         change["id"] = change["id"] or id
-    cells = ("sequence", "at", "actor", "change", "subject", "id", "operation", "reference", "note")
-    output.print_listing(
-        context,
-        (
-            [*(change[name] or "-" for name in cells), output.preview_change(change) or "-"]
-            for change in changes
-        ),
-        {"history": changes},
-        blocks=output.render_changes(changes),
-        empty="No changes.",
-    )
-    output.report_cut(context, len(rows), limit)
+    names = ("sequence", "at", "actor", "change", "subject", "id", "operation", "reference", "note")
+    cells = ([*(each[name] or "-" for name in names), output.preview_change(each) or "-"] for each in changes)
+    blocks = output.render_changes(changes)
+    document = {"history": changes[:limit]}
+    output.print_listing(context, cells, document, blocks=blocks, empty="No changes.", limit=limit)
 
 
 @command(json=True)
@@ -99,10 +85,9 @@ def blame(context: CommandContext, /, id: str) -> None:
 
 @command(json=True)
 @click.argument("id", required=False)
-@click.argument("a", type=ChangeParam(), required=False)
-@click.argument("b", type=ChangeParam(), required=False)
-@click.option("--since", type=ChangeParam(), metavar="TIME", help="Show all differences since then.")
-@click.option("--until", type=ChangeParam(), metavar="TIME", help="With --since: until then.")
+@click.argument("a", type=options.ChangeParam(), required=False)
+@click.argument("b", type=options.ChangeParam(), required=False)
+@_time_options
 def diff(
     context: CommandContext, /, id: str | None, a: Moment, b: Moment, since: Moment, until: Moment
 ) -> None:
@@ -133,16 +118,16 @@ def diff(
     else:
         context.print_message("No differences.")
     if not differences:
-        raise click.exceptions.Exit(ExitCode.NOTHING)
+        raise click.exceptions.Exit(options.ExitCode.NOTHING)
 
 
 @command(json=True)
 @click.argument("change", type=click.IntRange(min=1), required=False)
 @click.option("--batch", type=click.IntRange(min=1), metavar="NUMBER", help="Undo all changes of this batch.")
-@click.option("--since", type=ChangeParam(), metavar="TIME", help="Undo all changes since then.")
+@click.option("--since", type=options.ChangeParam(), metavar="TIME", help="Undo all changes since then.")
 @click.option("--last", is_flag=True, help="Undo the newest change, with all of its batch.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.YES
 def undo(context: CommandContext, /, last: bool, dry_run: bool, yes: bool, **selection: Any) -> None:
     """Undo a CHANGE by its number, or several changes together.
 
@@ -226,7 +211,7 @@ _WORDS = {
 @click.option("--drop", is_flag=True, help="Drop the request of --request; erase nothing.")
 @click.option("--turns", is_flag=True, help="Also erase conversation turns that repeat it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.YES
 def forget(
     context: CommandContext,
     /,
@@ -258,15 +243,14 @@ def forget(
             request = memory.forget_requests.drop(selection["request"] or "")
             context.print_result(f"Dropped request {request.id}. Nothing was erased.", request)
             return
-        _require_ids(memory, ids)
+        for name in ids:
+            _require_id(name)
         plan = memory.admin.forget(*ids, **selection, dry_run=True)
         if not dry_run and not yes:
             if not context.as_json:
                 _print_plan(plan, quiet=False)
             context.confirm(
-                "Erase this permanently?",
-                refused="Nothing was erased.",
-                instead="--yes, or --dry-run to see what would be erased",
+                "Erase this permanently?", refused="Nothing was erased.", instead="--yes or --dry-run"
             )
         report = plan if dry_run else memory.admin.forget(*ids, **selection)
     if context.as_json:
@@ -275,10 +259,8 @@ def forget(
         _print_plan(report, quiet=context.quiet)
     elif not context.quiet:
         click.echo(f"Erased permanently: {_format_counts(report)}.")
-        for item in report.left if yes else ():
-            output.print_message(_format_match(item))
-        for note in report.notes:
-            output.print_message(f"Note: {note}.")
+        _print_notes(map(_format_match, report.left if yes else ()))
+        _print_notes(f"Note: {note}." for note in report.notes)
     context.require_finished(report.pending)
 
 
@@ -286,48 +268,42 @@ def _list_requests(context: CommandContext) -> None:
     """List the requests to forget; raise an error if none waits."""
     with context.memory() as memory:
         requests = memory.forget_requests.list()
-        if not requests:
-            raise InvalidInput(
-                "nothing to forget: give ids, --session, --scope, --match, or --request if one waits"
-            )
-        rows = [
-            (each.id, f"{each.asked_at:%Y-%m-%d %H:%M}", output.count(len(each.ids), "item"))
-            for each in requests
-        ]
-    if context.as_json:
-        output.print_json({"requests": requests})
-    else:
-        output.print_rows(rows)
+    if not requests:
+        raise InvalidInput("Nothing to forget. Give ids, or --session, --scope, --match or --request.")
+    rows = ((each.id, each.asked_at, output.count(len(each.ids), "item")) for each in requests)
+    output.print_listing(context, rows, {"requests": requests})
 
 
-def _require_ids(memory: Memory, ids: tuple[str, ...]) -> None:
-    """Raise an error that names the option to use if a text or a session was given in place of an id."""
-    sessions = {each.state.id for each in memory.scoped(EVERY_SCOPE).sessions()} if ids else set()
-    for name in ids:
-        if name in sessions:
-            raise NotFound(f"{name!r} is a session: to erase it, use --session {shlex.quote(name)}")
-        try:
-            validate_id(name)
-        except InvalidInput:
-            raise NotFound(
-                f"{name!r} is no id: to erase everything that contains this text, use --match {shlex.quote(name)}"
-            ) from None
+def _require_id(name: str) -> None:
+    """Raise an error that names the option to use if a text or a session was given instead of an id."""
+    try:
+        validate_id(name)
+    except InvalidInput:
+        quoted = shlex.quote(name)
+        raise NotFound(
+            f"{name!r} is not an id. To erase a session, use --session {quoted}. To erase everything that contains "
+            f"this text, use --match {quoted}."
+        ) from None
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        output.print_message(note)
 
 
 def _print_plan(plan: ErasureReport, *, quiet: bool) -> None:
     """Print the plan: in words on a terminal, a line for each item in a pipe."""
     if not output.is_terminal():
-        output.print_rows(
-            (item.fate, item.subject, item.id, item.because, item.text) for item in (*plan.going, *plan.left)
-        )
+        items = (*plan.going, *plan.left)
+        output.print_rows((each.fate, each.subject, each.id, each.because, each.text) for each in items)
         return
     click.echo(f"To be erased permanently: {_format_counts(plan)}")
     output.print_items(map(_format_match, plan.going))
     if plan.left:
         click.echo("\nRemains, with the same content:")
         output.print_items(map(_format_match, plan.left))
-    for note in plan.notes:
-        output.print_message(f"Note: {note}.", quiet=quiet)
+    if not quiet:
+        _print_notes(f"Note: {note}." for note in plan.notes)
 
 
 def _format_match(item: ErasureItem) -> str:
@@ -348,7 +324,7 @@ def _format_counts(plan: ErasureReport) -> str:
 
 @command(json=True)
 @click.option("--dry-run", is_flag=True, help="Only show what contains a secret.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.YES
 def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
     """Remove keys, tokens, passwords and other secrets permanently from stored content.
 
@@ -368,9 +344,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
             if not context.as_json:
                 _show_secrets(preview.found)
             context.confirm(
-                "Remove them permanently?",
-                refused="Nothing was changed.",
-                instead="--yes, or --dry-run to list the affected items",
+                "Remove them permanently?", refused="Nothing was changed.", instead="--yes or --dry-run"
             )
         report = preview if dry_run else memory.admin.redact()
     if context.as_json:
@@ -382,13 +356,10 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
     elif not context.quiet:
         count = len(report.found) - len(report.left)
         click.echo(f"Redacted permanently: {output.count(count, 'item')}.")
-        for finding in report.left:
-            output.print_message(
-                f"Remains, because its name is a secret: {finding.subject} "
-                f"{output.one_line(finding.id)}; forget it."
-            )
-        for note in report.notes:
-            output.print_message(f"Note: {note}.")
+        for each in report.left:
+            place = f"{each.subject} {output.one_line(each.id)}"
+            output.print_message(f"Remains, because its name is a secret: {place}; forget it.")
+        _print_notes(f"Note: {note}." for note in report.notes)
     context.require_finished(report.pending)
 
 

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import click
 
 from reverie.domain.errors import InvalidInput, MissingExtra
-from reverie.interfaces.cli import config_text, output
+from reverie.interfaces.cli import config_text, options, output
 from reverie.interfaces.cli.config_text import APPEND
-from reverie.interfaces.cli.options import CommandContext, ExitCode, command
+from reverie.interfaces.cli.options import CommandContext, command
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.memory import IN_MEMORY
 
@@ -63,13 +63,11 @@ class FileChange(NamedTuple):
 
 @command(json=True)
 @click.argument("client", required=False, type=click.Choice([*_CLIENTS]))
-@click.option(
-    "--scope", metavar="NAME", help="Scope of the memories; `repository` for one of each repository."
-)
+@options.scope_option("Scope of the memories; `repository` for one of each repository.", default=None)
 @click.option("--check", is_flag=True, help="Check the settings, and change nothing.")
 @click.option("--remove", is_flag=True, help="Remove the settings again.")
 @click.option("--print", "is_print", is_flag=True, help="Print the settings, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.YES
 def connect(
     context: CommandContext,
     /,
@@ -88,41 +86,37 @@ def connect(
     With --json and without CLIENT: {"clients": [{"name", "title", "state", "files"}]}.
     """
     if client is None:
-        _list_clients(context)
+        listed = [
+            {"name": name, "title": each["title"], **ClientSettings(name, []).describe()}
+            for name, each in _CLIENTS.items()
+        ]
+        rows = [(each["name"], each["title"], each["state"]) for each in listed]
+        output.print_listing(context, rows, {"clients": listed})
         return
     if context.resolve_place() == IN_MEMORY:
         context.resolve_folder()  # an error that says so
-    arguments = context.build_arguments({} if scope is None else {"scope": scope})
+    scoped = [] if scope is None else ["--scope", scope]
+    settings = ClientSettings(client, [*context.build_arguments(), *scoped])
     if is_print:
-        for path, text in ClientSettings(client, arguments).render():
+        for path, text in settings.render():
             click.echo(f"{'#' if path.suffix == '.toml' else '//'} {path}\n{text}")
         return
     title = _CLIENTS[client]["title"]
     if not remove and find_spec("mcp") is None:
         raise MissingExtra("the MCP server needs the package mcp: pip install 'reverie[mcp]'")
-    changes = ClientSettings(client, arguments).plan(remove=remove)
+    changes = settings.plan(remove=remove)
     if not changes:
         context.print_message(f"{title} is {'not connected' if remove else 'connected'}.")
         return
     if check:
         output.print_error(f"{title} is not connected in this way. Run `reverie connect {client}`.")
-        raise click.exceptions.Exit(ExitCode.NOTHING)
+        raise click.exceptions.Exit(options.ExitCode.NOTHING)
     click.echo(output.escape_text("\n".join(map(_format_difference, changes))))
     if not yes:
-        files = f"{len(changes)} file{'s' if len(changes) > 1 else ''}"
-        context.confirm(f"Write {files}?", refused="Nothing was written.")
+        context.confirm(f"Write {output.count(len(changes), 'file')}?", refused="Nothing was written.")
     _write_all(changes)
     done = "Removed the settings of" if remove else "Connected"
     context.print_message(f"{done} {title}. Start a new session of it.")
-
-
-def _list_clients(context: CommandContext) -> None:
-    listed = [
-        {"name": name, "title": each["title"], **ClientSettings(name, []).describe()}
-        for name, each in _CLIENTS.items()
-    ]
-    rows = [(each["name"], each["title"], each["state"]) for each in listed]
-    output.print_listing(context, rows, {"clients": listed}, empty="")
 
 
 class ClientSettings:
@@ -165,22 +159,20 @@ class ClientSettings:
         for path in self._files:
             before = _read(path)
             was_ours = self._has_ours(path, _parse(path, before or ""))
-            after: str | None
             try:
-                after = self._edit(path, before or "", remove=remove)
+                after: str | None = self._edit(path, before or "", remove=remove)
             except InvalidInput as error:
                 advice = "Edit it by hand; `--print` shows the settings"
                 raise InvalidInput(f"{str(path)!r} was not changed: {error}. {advice}") from None
             if remove and was_ours:
-                after = self._restore(path, after)
+                after = self._restore(path, after or "")
             if after != (before or ""):
                 changes.append(FileChange(path, before, after, was_ours))
         return changes
 
     def render(self) -> Iterator[tuple[Path, str]]:
         """Iterate over the files, each with the text that it has if it has nothing else."""
-        for path in self._files:
-            yield path, self._edit(path, "", remove=False)
+        return ((path, self._edit(path, "", remove=False)) for path in self._files)
 
     def _edit(self, path: Path, text: str, *, remove: bool) -> str:
         if path == self._server_file:
@@ -197,8 +189,6 @@ class ClientSettings:
             return text if rest not in ({}, self._hooks.get("version")) else None
         before = _parse(path, self._edit(path, backup, remove=True))
         return backup if config_text.prune(before) == rest else text
-
-    # -- the server --------------------------------------------------------------------------------------
 
     def _edit_server(self, path: Path, text: str, *, remove: bool) -> str:
         is_toml = path.suffix == ".toml"
@@ -225,20 +215,19 @@ class ClientSettings:
         entries = {} if remove else {event: self._build_entry(event) for event in hooks["events"]}
         if hooks.get("trust"):
             text = self._edit_trust(path, text, {})
-        kept = set()
-        for event, place in reversed(list(self._find_ours(_parse(path, text)))):
-            whole = place[: len(hooks["key"]) + 2]
-            existing = _get(_parse(path, text), whole)
-            if event not in kept and existing == entries.get(event):
-                kept.add(event)
-            else:
-                is_alone = len(existing.get("hooks", [])) < 2
+        document = _parse(path, text)
+        ours = list(self._find_ours(document))
+        present = [(event, _get(document, place[: len(hooks["key"]) + 2])) for event, place in ours]
+        if sorted(present, key=str) != sorted(entries.items(), key=str):
+            for _, place in reversed(ours):
+                whole = place[: len(hooks["key"]) + 2]
+                is_alone = len(_get(document, whole).get("hooks", [])) < 2
                 text = config_text.drop(text, whole if is_alone else place, is_toml=is_toml)
-        for name, value in ({} if remove else hooks.get("version", {})).items():
-            if name not in _parse(path, text):
-                text = config_text.put(text, (name,), value, is_toml=is_toml)
-        for event, entry in entries.items():
-            if event not in kept:
+            added = {} if remove else {(name,): value for name, value in hooks.get("version", {}).items()}
+            for place, value in added.items():
+                if _get(document, place) is None:
+                    text = config_text.put(text, place, value, is_toml=is_toml)
+            for event, entry in entries.items():
                 text = config_text.put(text, (*hooks["key"], event, APPEND), entry, is_toml=is_toml)
         return self._edit_trust(path, text, entries) if hooks.get("trust") else text
 
@@ -337,10 +326,8 @@ def _resolve(place: str) -> Path:
     """Return the path of a place in `clients.toml` on this machine."""
     xdg = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     roaming = os.environ.get("APPDATA") or "~/AppData/Roaming"
-    folders = {
-        "darwin": ("~/Library/Application Support", "~/.config/zed"),
-        "win32": (roaming, f"{roaming}/Zed"),
-    }
+    mac = ("~/Library/Application Support", "~/.config/zed")
+    folders = {"darwin": mac, "win32": (roaming, f"{roaming}/Zed")}
     config, zed = folders.get(sys.platform, (xdg, f"{xdg}/zed"))
     place = _VARIABLE.sub(lambda match: os.environ.get(match[1]) or match[2], place)
     path = Path(place.replace("{config}", config).replace("{zed}", zed)).expanduser()
@@ -365,22 +352,20 @@ def _read(path: Path) -> str | None:
     if path.is_symlink():
         target = os.readlink(path)
         raise InvalidInput(
-            f"{str(path)!r} is a symbolic link to {target!r}. Edit that file by hand; `--print` shows the settings"
+            f"{str(path)!r} is a symbolic link to {target!r}. Edit that file by hand; see `--print`"
         )
     if not path.exists():
         return None
     status = path.stat()
-    problem = ""
-    if not path.is_file():
-        problem = "is not a file"
-    elif hasattr(os, "getuid") and status.st_uid != os.getuid():
-        problem = "belongs to another user"
-    elif not status.st_mode & 0o200 or not os.access(path, os.R_OK | os.W_OK):
-        problem = "is read-only"
-    elif status.st_size > MAX_BYTES:
-        problem = f"is larger than {MAX_BYTES:,} bytes"
-    if problem:
-        raise InvalidInput(f"{str(path)!r} {problem}. Nothing was changed; `--print` shows the settings")
+    problems = {
+        "is not a file": not path.is_file(),
+        "belongs to another user": hasattr(os, "getuid") and status.st_uid != os.getuid(),
+        "is read-only": not status.st_mode & 0o200 or not os.access(path, os.R_OK | os.W_OK),
+        f"is larger than {MAX_BYTES:,} bytes": status.st_size > MAX_BYTES,
+    }
+    for problem, applies in problems.items():
+        if applies:
+            raise InvalidInput(f"{str(path)!r} {problem}. Nothing was changed; `--print` shows the settings")
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError:

@@ -1,23 +1,29 @@
-"""Commands on background work: `dream`, `review` and `worker`."""
+"""Commands on background work: `dream`, `model`, `review` and `worker`."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie.consolidation.registry import DREAM
-from reverie.consolidation.worker import WorkReport
-from reverie.domain.errors import Conflict, InvalidInput, NotFound, ReverieError, StoreIncompatible
+from reverie.domain.errors import (
+    Conflict,
+    InvalidInput,
+    ModelUnavailable,
+    NotFound,
+    ReverieError,
+    StoreIncompatible,
+)  # fmt: skip
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import utc_now
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.commands.mcp import log_to_stderr
 from reverie.interfaces.cli.options import CommandContext, command
 
@@ -25,71 +31,44 @@ if TYPE_CHECKING:
     from reverie.consolidation.dreams import PassOutcome
     from reverie.consolidation.inbox import Verdict
     from reverie.domain.record import Record
-    from reverie.memory import Memory
     from reverie.stores.postgres.connections import PostgresAddress
-    from reverie.stores.postgres.work import WorkClaim, WorkQueue
+    from reverie.stores.postgres.work import WorkQueue
+
+
+_USAGE = ("requests", "input_tokens", "output_tokens", "cost")
 
 
 @command(json=True)
-@click.option(
-    "--pass", "passes", type=click.Choice(DREAM), multiple=True, help="Run only this pass; repeatable."
-)
-@click.option("--model", metavar="NAME", help="Model to use, as provider:model.  [the setting `model`]")
+@options.repeated_option("--pass", "passes", type=click.Choice(DREAM), help="Run only this pass")
+@options.MODEL
 @click.option("--dry-run", is_flag=True, help="Show the plans without applying them.")
-@click.option("--log", "shows_log", is_flag=True, help="Show the log of past dreams.")
-@click.option(
-    "--undo", "undone", type=int, metavar="BATCH", help="Undo the changes of a batch; 0 for the last."
-)
-def dream(
-    context: CommandContext,
-    /,
-    passes: tuple[str, ...],
-    model: str | None,
-    dry_run: bool,
-    shows_log: bool,
-    undone: int | None,
-) -> None:
+def dream(context: CommandContext, /, passes: tuple[str, ...], model: str | None, dry_run: bool) -> None:
     """Consolidate records: enrich, verify, tidy, preferences, promote.
 
     Without a model, records are only promoted by rule. Every change is checked; at most 2 % of the records, or three,
-    are archived. The last line has the cost of the month. Use --undo to undo the changes of a dream.
+    are archived. The last line has the cost of the month. `reverie undo --batch NUMBER` undoes the changes of a pass,
+    and `reverie history --actor dream` lists those of past dreams.
 
     With --json: {"passes": [{"pass", "state", "why", "batch", "changes": [{"why", "sources", "before",
-    "after"}], "refused": [{"what", "why"}], "notes", "usage"}], "month"}; with --log {"log": […]}; with --undo
-    {"undone": number}.
+    "after"}], "refused": [{"what", "why"}], "notes", "usage"}], "month"}.
     """
-    if (shows_log or undone is not None) and (passes or dry_run or (shows_log and undone is not None)):
-        raise InvalidInput(
-            "--log and --undo are used alone; `reverie undo --batch NUMBER --dry-run` shows what an undo would change"
-        )
     with context.memory(model=model) as memory:
-        if shows_log:
-            _show_log(context, memory)
-        elif undone is not None:
-            _undo(context, memory, undone)
-        else:
-            _dream(context, memory, passes or DREAM, dry_run=dry_run)
-
-
-def _dream(context: CommandContext, memory: Memory, passes: tuple[str, ...], *, dry_run: bool) -> None:
-    run = memory.dreams.run(passes, dry_run=dry_run)
+        run = memory.dreams.run(passes or DREAM, dry_run=dry_run)
+        usage, limit = memory.dreams.usage(), memory.settings.monthly_tokens
     if run.busy:
-        raise Conflict("another process is dreaming in this folder: try again when it has finished")
+        raise Conflict("Another process is dreaming in this folder. Try again when it has finished.")
     if context.as_json:
-        month = to_json_object(
-            memory.dreams.usage(), "month", "requests", "input_tokens", "output_tokens", "cost"
-        )
+        month = to_json_object(usage, "month", *_USAGE)
         output.print_json({"passes": [_serialize_outcome(each) for each in run.outcomes], "month": month})
         return
     for each in run.outcomes:
-        if each.name == "enrich" and each.state == "skipped" and len(passes) > 1:
+        if each.name == "enrich" and each.state == "skipped" and len(passes) != 1:
             continue  # usually there are no rough notes or no model
         click.echo(output.escape_text(_format_headline(each)))
         if each.plan is not None and not context.quiet:
             for line in each.plan.lines():
                 click.echo(output.escape_text(f"  {line}"))
-    if (usage := memory.dreams.usage()).requests:
-        limit = memory.settings.monthly_tokens
+    if usage.requests:
         click.echo(f"{usage}" + ("" if limit is None else f" of {limit:,}"))
 
 
@@ -101,7 +80,7 @@ def _format_headline(outcome: PassOutcome) -> str:
     changes = output.count(len(outcome.plan.steps) if outcome.plan is not None else 0, "change")
     if outcome.batch is None:
         return f"{outcome.name}: would make {changes}"
-    return f"{outcome.name}: {changes}; undo with `reverie dream --undo {outcome.batch}`"
+    return f"{outcome.name}: {changes}; undo with `reverie undo --batch {outcome.batch}`"
 
 
 def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
@@ -117,62 +96,47 @@ def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
         **to_json_object(outcome, "state", "why", "batch"),
         "changes": steps,
         **to_json_object(plan, "refused", "notes"),
-        "usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens", "cost"),
+        "usage": to_json_object(plan.usage, *_USAGE),
     }
 
 
-def _show_log(context: CommandContext, memory: Memory) -> None:
-    log = memory.dreams.log()
-    columns = ("at", "pass", "state", "changes", "batch", "why")
-    rows = ([entry.get(name) or "-" for name in columns] for entry in log)
-    output.print_listing(
-        context,
-        rows,
-        {"log": log},
-        blocks=map(_render_log_entry, log),
-        empty="No dream has changed anything yet.",
-    )
+# -- models ---------------------------------------------------------------------------------------
 
 
-def _render_log_entry(entry: Mapping[str, Any]) -> output.Block:
-    about = [str(entry["at"])[:19].replace("T", " "), output.one_line(str(entry.get("why") or ""))]
-    if batch := entry.get("batch"):
-        about.append(f"undo with `reverie dream --undo {batch}`")
-    if tokens := int(entry.get("input_tokens") or 0) + int(entry.get("output_tokens") or 0):
-        cost = entry.get("cost")
-        about.append(f"{tokens:,} tokens" + (f", about ${cost:.4f}" if cost else ""))
-    changes = output.count(int(entry.get("changes") or 0), "change")
-    return "", f"{entry['pass']}: {entry['state']}, {changes}", " · ".join(filter(None, about))
+@click.group(cls=options.CommandGroup)
+def model() -> None:
+    """Examine the model of background thinking."""
 
 
-def _undo(context: CommandContext, memory: Memory, batch: int) -> None:
-    if batch < 0:
-        raise InvalidInput(f"--undo is {batch}: give the number that `reverie dream --log` shows, or 0")
-    if batch == 0:
-        batches = [entry["batch"] for entry in memory.dreams.log()]
-        batch = max((each for each in batches if isinstance(each, int)), default=0)
-        if not batch:
-            raise NotFound("no dream has changed anything; see `reverie dream --log`")
-    rows = memory.history.log(after=batch - 1, limit=1)
-    if not rows or rows[0].batch != batch or rows[0].actor != "dream":
-        raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
-    try:
-        result = memory.history.undo(batch=batch)
-    except Conflict as error:
-        raise InvalidInput(str(error)) from error  # a retry would fail too
-    text = f"Undone: the changes of batch {batch}."
-    if not result.rows:
-        text = f"Nothing to undo: everything is as it was before batch {batch}."
-    context.print_result(text, {"undone": batch})
-    if result.left:
-        context.print_message(result.text)
+@model.command(json=True)
+@options.MODEL
+def check(context: CommandContext, /, model: str | None) -> None:
+    """Examine the model with forty fixed claims, and store the result.
+
+    Half of the claims are wrong. A model passes if it supports at most one of these, and at least fifteen of the
+    others. A model that passes is believed if a dream can make no controls of its claims. The exam costs four requests.
+
+    With --json: {"model", "at", "is_passed", "rows": [{"kind", "right", "accepted", "wrong", "believed"}], "usage"}.
+    """
+    with context.memory(model=model) as memory:
+        report = memory.dreams.check_model()
+    if report.failed:
+        raise ModelUnavailable(f"The exam of {report.model!r} stopped. {report.failed}. Try again later.")
+    rows: list[tuple[str, ...]] = [("claims", "right", "supported", "wrong", "supported")]
+    rows += [(r.kind, *map(str, (r.right, r.accepted, r.wrong, r.believed))) for r in report.rows]
+    document = to_json_object(report, "model", "at", "is_passed", "rows")
+    output.print_listing(context, rows, document | {"usage": to_json_object(report.usage, *_USAGE)})
+    if not context.as_json:
+        verdict = (
+            "passed, and is trusted by default" if report.is_passed else "failed. Its wording is not shown"
+        )
+        context.print_message(f"{report.model} {verdict}.")
 
 
 # -- review ---------------------------------------------------------------------------------------
 
 
 _LONGEST = 300  # characters of a turn
-_DONE = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}
 
 
 @command(json=True)
@@ -181,7 +145,7 @@ _DONE = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}
 @click.option("--reject", "verdict", flag_value="reject", help="Do not propose it again.")
 @click.option("--later", "verdict", flag_value="later", help="Leave it undecided.")
 @click.option("--reason", metavar="TEXT", default="", help="Why it is rejected.")
-def review(context: CommandContext, /, id: str | None, verdict: str | None, reason: str) -> None:
+def review(context: CommandContext, /, id: str | None, verdict: Verdict | None, reason: str) -> None:
     """List proposed memories, or decide one.
 
     A preference about security, credentials or money is only proposed: it is in no prompt and no search before
@@ -190,44 +154,33 @@ def review(context: CommandContext, /, id: str | None, verdict: str | None, reas
 
     With --json: {"proposals": [record]}; after a decision {"record": record}.
     """
+    if (id is None) != (verdict is None):
+        raise InvalidInput("A decision needs an id of `reverie review`, and --accept, --reject or --later.")
+    if reason and verdict != "reject":
+        raise InvalidInput("--reason says why a proposal is rejected. Leave it out, or use --reject.")
     with context.memory() as memory:
-        if id is None:
-            if verdict is not None:
-                raise InvalidInput(f"--{verdict} needs the id of a proposal: `reverie review` lists them")
-            _list(context, memory)
+        if id is not None and verdict is not None:
+            if any(plan.id == id for plan in memory.dreams.kept_plans()):
+                raise NotFound(f"No proposal {id!r}. Run `reverie review`.")
+            record = memory.dreams.decide(id, verdict, reason=reason).record
+            assert record is not None
+            done = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}[verdict]
+            text = f"{done}: {_describe_proposal(record)}"
+            context.print_result(text, {"record": memory.get(id) or record})
             return
-        if verdict is None:
-            raise InvalidInput(f"say what to do with {id!r}: --accept, --reject or --later")
-        if reason and verdict != "reject":
-            raise InvalidInput("--reason says why a proposal is rejected: leave it out, or use --reject")
-        record = decide_proposal(memory, id, cast("Verdict", verdict), reason=reason)
-        context.print_result(f"{_DONE[verdict]}: {describe_proposal(record)}", {"record": record})
-
-
-def _list(context: CommandContext, memory: Memory) -> None:
-    proposals = memory.dreams.proposals()
-    if context.as_json:
-        output.print_json({"proposals": proposals})
-        return
-    for record in proposals:
-        click.echo(output.escape_text(describe_proposal(record)))
-        for turn in filter(None, map(memory.scoped(record.scope).get_turn, record.references)):
-            excerpt = output.extract_excerpt(turn.content, record.content.split(), longest=_LONGEST)
-            click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(excerpt)}"))
-    if not proposals:
+        proposals = memory.dreams.proposals()
+        lines = []
+        for record in proposals:
+            lines.append(_describe_proposal(record))
+            for turn in filter(None, map(memory.scoped(record.scope).get_turn, record.references)):
+                excerpt = output.extract_excerpt(turn.content, record.content.split(), longest=_LONGEST)
+                lines.append(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(excerpt)}")
+    context.print_result("\n".join(lines), {"proposals": proposals}, brief="\n".join(lines))
+    if not (proposals or context.as_json):
         context.print_message("Nothing is proposed.")
 
 
-def decide_proposal(memory: Memory, id: str, verdict: Verdict, *, reason: str) -> Record:
-    """Decide a proposal, and return its record."""
-    if any(plan.id == id for plan in memory.dreams.kept_plans()):
-        raise NotFound(f"No proposal {id!r}. Run `reverie review`.")
-    record = memory.dreams.decide(id, verdict, reason=reason).record
-    assert record is not None
-    return memory.get(id) or record
-
-
-def describe_proposal(record: Record) -> str:
+def _describe_proposal(record: Record) -> str:
     """Return a proposal in one line: its id, whose it is, and what it says."""
     scope = f" {record.scope}" if record.scope else ""
     return f"{record.id}{scope} ({record.category or record.kind}): {output.one_line(record.content)}"
@@ -243,7 +196,7 @@ _BEAT_S = 10.0
 
 
 @command()
-@click.option("--model", metavar="NAME", help="Model to use, as provider:model.  [the setting `model`]")
+@options.MODEL
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
 def worker(context: CommandContext, /, model: str | None, once: bool) -> None:
     """Do background work until it is stopped: dreams, and summaries of long or finished conversations.
@@ -294,12 +247,11 @@ def _work_for_database(
 
     def work() -> bool:
         claim = queue.claim()
-        if claim is None:
-            return False
-        _work_for_claim(
-            queue, claim, lambda: context.memory(model=model, store=address.build_url(claim.memory))
-        )
-        return True
+        if claim is not None:
+            url = address.build_url(claim.memory)
+            next_at, has_failed = _work_for_memory(context, claim.memory, url, model)
+            queue.finish(claim, next_at, has_failed=has_failed)
+        return claim is not None
 
     queue = WorkQueue(address)
     beating = threading.Thread(target=_beat, args=(queue, stop), name="reverie-heartbeat", daemon=True)
@@ -312,30 +264,27 @@ def _work_for_database(
         queue.close()
 
 
-def _work_for_claim(
-    queue: WorkQueue, claim: WorkClaim, open_memory: Callable[[], AbstractContextManager[Memory]]
-) -> None:
-    """Do what is due in a memory, and tell the queue when more will be."""
-    next_at: datetime | None = None
-    has_failed = False
+def _work_for_memory(
+    context: CommandContext, name: str, url: str, model: str | None
+) -> tuple[datetime | None, bool]:
+    """Do what is due in a memory; return when more will be, and whether it failed."""
     try:
-        with open_memory() as memory:
-            report: WorkReport = memory.dreams.run_due()
+        with context.memory(model=model, store=url) as memory:
+            report = memory.dreams.run_due()
             has_failed = any(outcome.state == "failed" for outcome in report.outcomes)
             soon = utc_now() + timedelta(seconds=_PAUSE_S)
+            due_at = memory.dreams.find_next_due()
             if report.busy or report.outcomes:
-                next_at = soon
-            elif (due_at := memory.dreams.find_next_due()) is not None:
-                next_at = max(due_at, soon)
+                return soon, has_failed
+            return None if due_at is None else max(due_at, soon), has_failed
     except StoreIncompatible:
         raise  # it concerns all memories of the database
-    except ReverieError as error:
-        _log.warning("the work of memory %r failed and is tried again: %s", claim.memory, error)
-        has_failed = True
     except Exception as error:  # noqa: BLE001 - one memory must not keep a worker from the others
-        _log.warning("the work of memory %r failed and is tried again", claim.memory, exc_info=error)
-        has_failed = True
-    queue.finish(claim, next_at, has_failed=has_failed)
+        # The messages of other errors may quote a memory.
+        reason = error if isinstance(error, ReverieError) else type(error).__name__
+        _log.warning("the work of memory %r failed and is tried again: %s", name, reason)
+        _log.debug("its traceback", exc_info=error)
+        return None, True
 
 
 def _beat(queue: WorkQueue, stop: threading.Event) -> None:

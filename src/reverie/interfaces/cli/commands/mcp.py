@@ -16,12 +16,7 @@ import click
 
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import (
-    CommandContext,
-    combine_options,
-    command,
-    get_exit_code,
-)
+from reverie.interfaces.cli.options import CommandContext, command, get_exit_code, scope_option
 from reverie.interfaces.hooks.runner import PROJECT, resolve_scope
 
 if TYPE_CHECKING:
@@ -37,26 +32,18 @@ BACKGROUND_DELAY_S = 5.0
 
 _MCP_PACKAGES = ("mcp", "mcp_types")  # the second came with 2.0
 _INSTALL = "the MCP server needs the package mcp, 2.0 or newer: pip install 'reverie[mcp]'"
-_offer_options = combine_options(
-    click.option(
-        "--scope",
-        default="",
-        metavar="NAME",
-        help="Scope to serve, such as user:alice; `repository` for that of the repository in which it runs."
-        "  [the common scope]",
-    ),
-    click.option("--session", metavar="ID", help="Session whose working memory the tools use."),
-    click.option(
-        "--groups", metavar="LIST", help="Groups of tools, separated by commas.  [the default groups]"
-    ),
-    click.option("--read-only", is_flag=True, help="Offer only tools that change nothing."),
-    click.option("--prefix", default="", metavar="TEXT", help="Prefix of all tool names."),
-    click.option("--text-only", is_flag=True, help="Return results of tools as text only."),
-)
 
 
 @command()
-@_offer_options
+@scope_option(
+    "Scope to serve, such as user:alice; `repository` for that of the repository in which it runs."
+    "  [the shared scope]"
+)
+@click.option("--session", metavar="ID", help="Session whose working memory the tools use.")
+@click.option("--groups", metavar="LIST", help="Groups of tools, separated by commas.  [the default groups]")
+@click.option("--read-only", is_flag=True, help="Offer only tools that change nothing.")
+@click.option("--prefix", default="", metavar="TEXT", help="Prefix of all tool names.")
+@click.option("--text-only", is_flag=True, help="Return results of tools as text only.")
 def mcp(context: CommandContext, /, **options: Any) -> None:
     """Serve the memory over the Model Context Protocol.
 
@@ -86,9 +73,8 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
     if options["groups"] is not None:
         offered["groups"] = [name for part in options["groups"].split(",") if (name := part.strip())]
     has_session = options["session"] is not None
-    early = begin_early_answers(
-        ToolChoice(offered["groups"], has_session, options["read_only"], options["prefix"])
-    )
+    choice = ToolChoice(offered["groups"], has_session, options["read_only"], options["prefix"])
+    early = begin_early_answers(choice)
     if sys.stdin.isatty():
         context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")
     if early is not None:
@@ -100,7 +86,7 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
             raise
         output.print_error(str(error))
         early.refuse_calls(
-            f"The memory cannot be opened: {error}. Tell the user; `reverie doctor` finds the cause."
+            f"Cannot open the memory: {error}. Tell the user; `reverie doctor` finds the cause."
         )
         raise click.exceptions.Exit(get_exit_code(error)) from error
 

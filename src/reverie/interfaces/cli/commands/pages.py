@@ -1,12 +1,12 @@
-"""Commands on pages and on the readable folder."""
+"""Commands on pages and the readable folder: `pages`, `page`, `edit`, `append`, `files` and `rebuild`."""
 
 from __future__ import annotations
 
 import logging
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,15 @@ from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.text import timestamps
 from reverie.domain.text.escaping import strip_terminal_codes
 from reverie.domain.text.ids import is_id
-from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, TimeParam, command, read_text
+from reverie.interfaces.cli import options, output
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from reverie.domain.page import Page, Paragraph
-    from reverie.files.exchange import FileExchange
-    from reverie.files.hand_edits.intake import HandEdit, HandEditReport
-    from reverie.files.rebuild import RebuildReport
+    from reverie.files.hand_edits.intake import HandEditReport
+    from reverie.memory import Memory
+
+_MOST_LISTED = 1_000
 
 
 @command(as_of=True, json=True)
@@ -50,7 +49,7 @@ def pages(context: CommandContext, /) -> None:
 
 @command(as_of=True, json=True)
 @click.argument("name", default=MEMORY)
-@click.option("--scope", metavar="SCOPE", help="Print the living page of a scope instead.")
+@options.scope_option("Print the living page of a scope.", default=None)
 def page(context: CommandContext, /, name: str, scope: str | None) -> None:
     """Print MEMORY.md with the living page, or the page or log NAME.
 
@@ -59,24 +58,20 @@ def page(context: CommandContext, /, name: str, scope: str | None) -> None:
     With --json: {"name": …, "text": …, "paragraphs": [{…}] for a log, null for a page}.
     """
     validate_page_name(name)
+    paragraphs = None
     if name == MEMORY and context.as_of is None:
         with context.memory() as memory:
-            text = memory.page() if scope is None else memory.scoped(scope).page()
-            text = memory.pages.read() if scope is None else text
-        if context.as_json:
-            output.print_json({"name": name, "text": text, "paragraphs": None})
-        elif text:
-            click.echo(output.escape_text(text), nl=not text.endswith("\n"))
-        else:
-            raise NotFound("nothing is known yet: `reverie save` saves a memory")
-        return
-    with context.reading() as memory:
-        exists = name in memory.pages.names()
-        text = memory.pages.read(name)
-        paragraphs = memory.pages.paragraphs(name) if is_log(name) else None
-    if not exists:
-        hint = "the first entry makes it" if is_log(name) else f"`reverie edit {name}` makes it"
-        raise NotFound(f"there is no page {name!r}: {hint}; `reverie pages` lists those that exist")
+            living = memory.page() if scope is None else memory.scoped(scope).page()
+            text = memory.pages.read() if scope is None else living  # composed by now
+        if not text and not context.as_json:
+            raise NotFound("Nothing is known yet. Run `reverie remember`.")
+    else:
+        with context.reading() as memory:
+            if name not in memory.pages.names():
+                hint = "append" if is_log(name) else "edit"
+                raise NotFound(f"No page {name!r}. `reverie {hint} {name}` creates it.")
+            text = memory.pages.read(name)
+            paragraphs = memory.pages.paragraphs(name) if is_log(name) else None
     if context.as_json:
         output.print_json({"name": name, "text": text, "paragraphs": paragraphs})
     else:
@@ -86,13 +81,8 @@ def page(context: CommandContext, /, name: str, scope: str | None) -> None:
 @command(json=True)
 @click.argument("name", default=MEMORY)
 @click.option("--from", "file", metavar="FILE", help="Read the new text from a file; - for standard input.")
-@click.option(
-    "--replace", nargs=2, metavar="OLD NEW", help="Replace OLD, which must occur exactly once, with NEW."
-)
-@click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
-def edit(
-    context: CommandContext, /, name: str, file: str | None, replace: tuple[str, str] | None, reason: str
-) -> None:
+@options.REASON
+def edit(context: CommandContext, /, name: str, file: str | None, reason: str) -> None:
     """Edit MEMORY.md, or the page NAME, in your editor; create a missing page.
 
     NAME may be the id of a record, too: what it says is edited. The editor is that of $VISUAL or $EDITOR.
@@ -102,101 +92,80 @@ def edit(
     With --json: {"outcome": "created" | "changed" | "unchanged", "merged": true or false, "page": {…}}, for a
     record {"outcome", "record": {…}}.
     """
-    if file is not None and replace is not None:
-        raise InvalidInput("--from cannot be combined with --replace")
     if is_id(name):
         if reason:
             raise InvalidInput("--reason is for pages: a change of a record has none")
-        _edit_record(context, name, file, replace)
+        _edit_record(context, name, file)
         return
     if is_log(validate_page_name(name)):
         raise InvalidInput(f"{name!r} is a log: use `reverie append`, or edit its file by hand")
     with context.memory() as memory:
         before = memory.pages.read(name)
-        if replace is not None:
-            result = memory.pages.replace(*replace, name=name, reason=reason)
-        else:
-            text = _edit_text(before) if file is None else _load_text(file)
-            result = memory.pages.write(name, text, expected=before, reason=reason)
+        result = memory.pages.write(name, _edit_text(before, file), expected=before, reason=reason)
     size = output.count(len(result.page.content), "character")
     context.print_result(
         f"{result.outcome.capitalize()}: {output.one_line(name)} ({size})",
         {"outcome": result.outcome, "merged": result.merged, "page": result.page},
     )
     if result.proposed:
-        context.print_message(
-            f"{output.count(result.proposed, 'change')} wait for you: see `reverie review`."
-        )
+        context.print_message(f"{output.count(result.proposed, 'change')} to decide. Run `reverie review`.")
     if result.merged and not context.as_json:
         context.print_message("The page was changed concurrently; both changes were merged.")
 
 
-def _edit_record(context: CommandContext, id: str, file: str | None, replace: tuple[str, str] | None) -> None:
+def _edit_record(context: CommandContext, id: str, file: str | None) -> None:
     """Change what a record says."""
     with context.memory() as memory:
         before = memory.get(id)
         if before is None:
-            raise NotFound(f"no record {id}: see `reverie list`")
-        if replace is None:
-            text = _edit_text(before.content) if file is None else _load_text(file)
-        elif before.content.count(replace[0]) == 1:
-            text = before.content.replace(*replace)
-        else:
-            raise InvalidInput(f"the text to be replaced must occur exactly once: see `reverie show {id}`")
-        record = memory.update(id, expected=before, content=text.strip())
+            raise NotFound(f"No record {id!r}. Run `reverie list`.")
+        record = memory.update(id, expected=before, content=_edit_text(before.content, file).strip())
     outcome = "unchanged" if record.content == before.content else "changed"
     context.print_result(f"{outcome.capitalize()}: {id}", {"outcome": outcome, "record": record})
 
 
-def _edit_text(text: str) -> str:
-    """Open the text in an editor; return the edited text."""
+def _edit_text(text: str, file: str | None) -> str:
+    """Return the text of a file, of standard input for `-`, or without a file, the text as a person edits it."""
+    if file == "-":
+        text = options.read_text(("-",), name="--from")
+        return f"{text}\n" if text else text
+    if file is not None:
+        try:
+            with Path(file).expanduser().open(encoding="utf-8-sig") as opened:
+                text = opened.read(LONGEST_PAGE + 1)
+        except UnicodeDecodeError:
+            raise InvalidInput(f"Cannot read {file!r}. It is not UTF-8 text. Convert it first.") from None
+        except OSError as error:
+            raise InvalidInput(f"Cannot read {file!r} ({error.strerror}).") from None
+        if len(text) > LONGEST_PAGE:
+            raise InvalidInput(f"{file!r} has over {LONGEST_PAGE:,} characters. Shorten it.")
+        return text
     if sys.stdin is None or not sys.stdin.isatty():
-        raise InvalidInput("cannot open an editor without a terminal: use --from FILE, or --from -")
+        raise InvalidInput("Cannot open an editor without a terminal. Use --from FILE, or --from -.")
     try:
         edited = click.edit(text, extension=".md")
     except click.ClickException as error:
-        raise InvalidInput(f"{error.format_message()}: set another $EDITOR, or use --from") from None
+        raise InvalidInput(f"{error.format_message()}. Set another $EDITOR, or use --from.") from None
     return text if edited is None else edited
 
 
-def _load_text(file: str) -> str:
-    """Load the text of a file, or of standard input for `-`."""
-    if file == "-":
-        text = read_text(("-",), name="--from")
-        return f"{text}\n" if text else text
-    try:
-        with Path(file).expanduser().open(encoding="utf-8-sig") as opened:
-            text = opened.read(LONGEST_PAGE + 1)
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{file}: not UTF-8 text: convert it first") from None
-    except OSError as error:
-        raise InvalidInput(f"{file}: cannot be read ({error.strerror})") from None
-    if len(text) > LONGEST_PAGE:
-        raise InvalidInput(f"{file}: over {LONGEST_PAGE:,} characters, more than a page may have: shorten it")
-    return text
-
-
-class _BulletCommand(Command):
+class _BulletCommand(options.Command):
     """Command whose text may begin with a list item, `- like this`, which is not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; list items are text."""
         mark = "\0"  # cannot occur in an argument
-        extra = super().parse_args(
-            ctx, [mark + arg if arg.startswith(("- ", "-\t")) else arg for arg in args]
-        )
-        for name, value in ctx.params.items():
-            if isinstance(value, str):
-                ctx.params[name] = value.removeprefix(mark)
-            elif isinstance(value, tuple):
-                ctx.params[name] = tuple(word.removeprefix(mark) for word in value)
+        marked = [mark + arg if arg.startswith(("- ", "-\t")) else arg for arg in args]
+        extra = super().parse_args(ctx, marked)
+        ctx.params["name"] = ctx.params["name"].removeprefix(mark)
+        ctx.params["text"] = tuple(word.removeprefix(mark) for word in ctx.params["text"])
         return extra
 
 
 @command(cls=_BulletCommand, json=True)
 @click.argument("name")
 @click.argument("text", nargs=-1, required=True)
-@click.option("--at", type=TimeParam(), metavar="TIME", help="Time of the paragraph; default now.")
+@click.option("--at", type=options.TimeParam(), metavar="TIME", help="Time of the paragraph; default now.")
 @click.option("--source", default="", metavar="TEXT", help="Source of the paragraph; for logs.")
 def append(context: CommandContext, /, name: str, text: tuple[str, ...], **fields: Any) -> None:
     """Append a paragraph to a log, or a line to a page; create a missing one.
@@ -206,78 +175,62 @@ def append(context: CommandContext, /, name: str, text: tuple[str, ...], **field
 
     With --json: {"paragraph": {…}} for a log, {"page": {…}} for a page.
     """
-    content = strip_terminal_codes(read_text(text, name="text"))
+    content = strip_terminal_codes(options.read_text(text, name="text"))
     with context.memory() as memory:
         added: Page | Paragraph = memory.pages.append(name, content, **fields)
     message = f"Added to {output.one_line(name)}"
     context.print_result(message, {"paragraph" if is_log(name) else "page": added}, brief=added.id)
 
 
-# -- folder ---------------------------------------------------------------------------------------
-
-
-_MOST_LISTED = 1_000
+# -- the readable folder ---------------------------------------------------------------------------
 
 
 @command()
-@click.option(
-    "--once", is_flag=True, help="Import pending edits and exit, with 1 if some files cannot be imported."
-)
-def watch(context: CommandContext, /, once: bool) -> None:
-    """Import edited files about a second after they are saved, until interrupted.
+@click.argument("action", type=click.Choice(["pull", "push"]))
+@click.argument("folder", metavar="[FOLDER]", required=False)
+def files(context: CommandContext, /, action: str, folder: str | None) -> None:
+    """Take in the edits of files, or write the files of a memory in a database.
 
-    Prints one line per imported change: action, subject, id, file. Files that cannot be imported are reported
-    on standard error.
+    `push` takes the edits of the memory's own folder, which every command does too, or those of FOLDER, merged with
+    what has changed in the memory. It prints one line per imported change: action, subject, id, file. A removed file
+    removes what was in it. Files that cannot be imported are reported on standard error; then the exit code is 1.
+    `pull` writes the memory into FOLDER as readable files, or brings them up to date; files that were edited stay as
+    they are.
     """
-    from reverie.files.folder import FolderWatcher
+    started_at = timestamps.utc_now()
+    with _suppress_repetition(), context.memory() as memory:
+        if folder is None:
+            failed = _import_own_files(context, memory, action, started_at)
+        elif action == "pull":
+            written = memory.admin.exchange_files(folder).pull()
+            for path in written.edited:
+                context.print_message(f"edited, left as it is: {path}")
+            count = output.count(written.written, "file")
+            context.print_message(f"Wrote {count}, removed {written.removed}.")
+            failed = _print_failures(written.failed)
+        else:
+            report = memory.admin.exchange_files(folder).push()
+            failed = _print_report(context, report.edits) | _print_failures(report.files.failed)
+    if failed:
+        raise click.exceptions.Exit(options.ExitCode.NOTHING)
+
+
+def _import_own_files(context: CommandContext, memory: Memory, action: str, started_at: datetime) -> bool:
+    """Import the edits in the folder of a memory, and print them; return whether some could not be imported."""
     from reverie.files.hand_edits.intake import extract_imported_edits
     from reverie.files.hand_edits.merge import ACTOR
 
-    started_at = timestamps.utc_now()
-    with _suppress_repetition(), context.memory() as memory:
-        folder = memory.folder
-        if memory.is_read_only:
-            raise StoreUnavailable(f"{memory.path} is read-only: edits of files are not imported")
-        if memory.path is None:
-            raise InvalidInput("this memory is in no folder: for one in a database, use `reverie files`")
-        if folder is None:
-            raise InvalidInput("this memory writes no files: set `files` to pages")
-        folder.flush()
-        imported = memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)
-        _print_edits(extract_imported_edits(imported))
-        if once:
-            report = folder.take_in()
-            _print_report(context, report)
-            if report.failure:
-                raise StoreUnavailable(f"the files could not be examined: {report.failure}")
-            if report.problems:
-                raise click.exceptions.Exit(ExitCode.NOTHING)
-            return
-        place = memory.path
-        reported: dict[str, int] = {}  # when each broken file was saved
-
-        def print_news(report: HandEditReport) -> None:
-            saved = {each.path: _get_modification_time(place / each.path) for each in report.problems}
-            report.problems = [
-                each for each in report.problems if reported.get(each.path) != saved[each.path]
-            ]
-            reported.update(saved)
-            _print_report(context, report)
-
-        with FolderWatcher(folder.take_in, tell=print_news):
-            context.print_message(f"Watching {memory.path}; press Ctrl-C to stop.")
-            try:
-                threading.Event().wait()
-            except KeyboardInterrupt:
-                context.print_message("Stopped.")
-
-
-def _get_modification_time(file: Path) -> int:
-    """Return when a file was saved, in nanoseconds; 0 for a file that no longer exists."""
-    try:
-        return file.stat().st_mtime_ns
-    except OSError:
-        return 0
+    if memory.is_read_only:
+        raise StoreUnavailable(f"{memory.path} is read-only. Edits of files are not imported.")
+    if memory.folder is None or action == "pull":
+        raise InvalidInput("Name a FOLDER. This memory writes no files, or its own folder has them already.")
+    memory.folder.flush()
+    imported = memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)  # when it was opened
+    report = memory.folder.take_in()
+    report.taken = [*extract_imported_edits(imported), *report.taken]
+    if report.failure:
+        raise StoreUnavailable(f"The files could not be examined: {report.failure}")
+    return _print_report(context, report)
 
 
 @contextmanager
@@ -295,59 +248,24 @@ def _suppress_repetition() -> Iterator[None]:
         log.removeFilter(is_news)
 
 
-def _print_report(context: CommandContext, report: HandEditReport) -> None:
-    _print_edits(report.taken)
+def _print_report(context: CommandContext, report: HandEditReport) -> bool:
+    """Print what was imported and what was not; return whether something was not."""
+    output.print_rows((each.what, each.subject, each.id, each.path) for each in report.taken)
     for problem in report.problems:
         output.print_message(f"not imported: {problem}")
     if report.lost:
         context.print_message("most files were missing and were written again")
+    return bool(report.problems)
 
 
-def _print_edits(edits: list[HandEdit]) -> None:
-    output.print_rows((each.what, each.subject, each.id, each.path) for each in edits)
-
-
-@command()
-@click.argument("action", type=click.Choice(["pull", "push"]))
-@click.argument("folder", metavar="FOLDER")
-def files(context: CommandContext, /, action: str, folder: str) -> None:
-    """Write the files of a memory in a database, or take in edits.
-
-    `pull` writes the memory into FOLDER as readable files, or brings them up to date; files that were edited stay as
-    they are. `push` takes the edits into the memory, merged with what has changed there, and prints one line per
-    imported change: action, subject, id, file. A removed file removes what was in it. Files that cannot be
-    imported are reported on standard error; then the exit code is 1.
-    """
-    with _suppress_repetition(), context.memory() as memory:
-        exchange = memory.admin.exchange_files(folder)
-        problems = _pull(context, exchange) if action == "pull" else _push(context, exchange)
-    if problems:
-        raise click.exceptions.Exit(ExitCode.NOTHING)
-
-
-def _pull(context: CommandContext, exchange: FileExchange) -> bool:
-    """Write the files; return whether some could not be."""
-    report = exchange.pull()
-    for path in report.edited:
-        context.print_message(f"edited, left as it is: {path}")
-    for path, why in report.failed.items():
+def _print_failures(failed: Mapping[str, str]) -> bool:
+    for path, why in failed.items():
         output.print_message(f"not written: {path}: {why}")
-    changed = output.count(report.written, "file")
-    context.print_message(f"Wrote {changed}, removed {report.removed}.")
-    return bool(report.failed)
-
-
-def _push(context: CommandContext, exchange: FileExchange) -> bool:
-    """Take in the edits; return whether some could not be."""
-    report = exchange.push()
-    _print_report(context, report.edits)
-    for path, why in report.files.failed.items():
-        output.print_message(f"not written: {path}: {why}")
-    return bool(report.edits.problems or report.files.failed)
+    return bool(failed)
 
 
 @command(json=True)
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.YES
 @click.option("--force", is_flag=True, help="Rebuild even if the database can be read.")
 def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     """Rebuild a missing or unreadable database from the folder's files.
@@ -365,29 +283,17 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     folder = context.resolve_folder()
     if not yes:
         context.confirm(f"Rebuild the database from the files in {folder}?", refused="Nothing was changed.")
-    with output.show_progress("files", None, quiet=context.quiet or context.as_json) as advance:
-        report = rebuild_folder(
-            folder,
-            analyse=analyze,
-            force=force,
-            redactor=context.load_settings().redactor,
-            progress=lambda done, total: advance(1),
-        )
-    context.print_result("\n".join(_describe_rebuild(report)), report)
-    if not context.as_json:
-        for problem in (*report.notes, *(f"not imported: {broken}" for broken in report.broken)):
-            output.print_message(problem)
-    if report.broken:
-        raise click.exceptions.Exit(ExitCode.NOTHING)
-
-
-def _describe_rebuild(report: RebuildReport) -> Iterator[str]:
+    report = rebuild_folder(folder, analyse=analyze, force=force, redactor=context.load_settings().redactor)
     parts = [
         f"{output.count(report.records, 'record')} ({report.archived:,} archived)",
         f"{output.count(report.sessions, 'session')} with {output.count(report.turns, 'turn')}",
         output.count(report.pages, "page"),
         f"{output.count(report.paragraphs, 'paragraph')} of logs",
     ]
-    yield f"Rebuilt the database: {', '.join(parts)}."
-    if report.kept is not None:
-        yield f"The old database is now {report.kept}."
+    kept = "" if report.kept is None else f"\nThe old database is now {report.kept}."
+    context.print_result(f"Rebuilt the database: {', '.join(parts)}.{kept}", report)
+    if not context.as_json:
+        for problem in (*report.notes, *(f"not imported: {broken}" for broken in report.broken)):
+            output.print_message(problem)
+    if report.broken:
+        raise click.exceptions.Exit(options.ExitCode.NOTHING)

@@ -8,52 +8,38 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.change import get_subject
-from reverie.domain.conversation import ROLES, Turn
+from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, STANDING, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
 from reverie.domain.text.escaping import strip_terminal_codes
-from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import (
-    CommandContext,
-    ExitCode,
-    TimeParam,
-    combine_options,
-    command,
-    open_scope_of,
-    read_text,
-)
+from reverie.interfaces.cli import options, output
+from reverie.interfaces.cli.options import CommandContext, command
 from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
-    from reverie.memory import Memory
     from reverie.reader import MemoryReader
-    from reverie.repositories.records import SaveResult, Settlement
+    from reverie.repositories.records import Settlement
     from reverie.scoped import ScopedMemory
     from reverie.search.hits import Hit, Source
 
 
-_filter_options = combine_options(
-    click.option("--category", multiple=True, metavar="PATH",
-                 help="Only this category and those below it; repeatable."),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only this tag; repeatable."),
-    click.option("--kind", multiple=True, type=click.Choice(KINDS), metavar="KIND",
-                 help="Only this kind; repeatable."),
-    click.option("--layer", multiple=True, type=click.Choice(LAYERS),
-                 help="Only this layer; repeatable."),
-    click.option("--origin", multiple=True, type=click.Choice(ORIGINS),
-                 help="Only this origin; repeatable."),
-    click.option("--scope", default="", metavar="SCOPE",
-                 help="Search what this scope sees, such as user:alice; '*' for all scopes."),
-    click.option("--since", "created_after", type=TimeParam(back=True), metavar="TIME",
-                 help="Only since then: 2025-01-31, a time, yesterday, or 7d for the last seven days."),
-    click.option("--before", "created_before", type=TimeParam(back=True), metavar="TIME",
-                 help="Only before then."),
-    click.option("--valid-at", type=TimeParam(), metavar="TIME", help="Only what is valid at that time."),
+_filter_options = options.combine_options(
+    options.repeated_option("--category", metavar="PATH", help="Only this category and those below it"),
+    options.repeated_option("--tag", "tags", metavar="TAG", help="Only this tag"),
+    options.repeated_option("--kind", type=click.Choice(KINDS), metavar="KIND", help="Only this kind"),
+    options.repeated_option("--layer", type=click.Choice(LAYERS), help="Only this layer"),
+    options.repeated_option("--origin", type=click.Choice(ORIGINS), help="Only this origin"),
+    options.scope_option("Search what this scope sees, such as user:alice; '*' for all scopes."),
+    click.option("--since", "created_after", type=options.TimeParam(back=True), metavar="TIME",
+                 help="Only created since this time: 2025-01-31, a time, yesterday, or 7d for the last seven days."),
+    click.option("--before", "created_before", type=options.TimeParam(back=True), metavar="TIME",
+                 help="Only created before this time."),
+    click.option("--valid-at", type=options.TimeParam(), metavar="TIME", help="Only what is valid at this time."),
 )  # fmt: skip
+_count_scope = options.scope_option("Count what this scope sees; '*' for all scopes.")
 
 
 # -- saving ------------------------------------------------------------------------------------------
@@ -64,26 +50,18 @@ _filter_options = combine_options(
 @click.option("--category", metavar="PATH", help="Category path, such as user-preferences/style.")
 @click.option("--kind", type=click.Choice(KINDS), metavar="KIND", help=f"One of {', '.join(KINDS)}.")
 @click.option("--layer", type=click.Choice(LAYERS), help="Layer; default that of the kind.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag; repeatable.")
+@options.repeated_option("--tag", "tags", metavar="TAG", help="Tag")
 @click.option("--importance", type=float, metavar="0..1", help="Importance.")
 @click.option("--confidence", type=float, metavar="0..1", help="Confidence.")
 @click.option("--source", default="", metavar="TEXT", help="Source, such as GOAL:deploy.")
-@click.option(
-    "--reference",
-    "references",
-    multiple=True,
-    metavar="TEXT",
-    help="File or address it refers to; repeatable.",
-)
-@click.option(
-    "--origin", type=click.Choice(ORIGINS), default="owner", show_default=True, help="Origin of the content."
-)
-@click.option("--scope", default="", metavar="SCOPE", help="Scope to save in, such as user:alice.")
+@options.repeated_option("--reference", "references", metavar="TEXT", help="File or address it refers to")
+@click.option("--origin", type=click.Choice(ORIGINS), default="owner", show_default=True, help="Origin.")
+@options.scope_option("Scope to save in, such as user:alice.")
 @click.option("--pin", "pinned", is_flag=True, help="Protect it from decay and automatic changes.")
 @click.option("--keep-secret", is_flag=True, help="Store secrets in it, such as a gate code.")
 @click.option("--ttl", metavar="DURATION", help="Expire after 90s, 10m, 1h30m, 2d, ….")
-@click.option("--valid-from", type=TimeParam(), metavar="TIME", help="Start of its validity.")
-@click.option("--valid-to", type=TimeParam(), metavar="TIME", help="End of its validity.")
+@click.option("--valid-from", type=options.TimeParam(), metavar="TIME", help="Start of its validity.")
+@click.option("--valid-to", type=options.TimeParam(), metavar="TIME", help="End of its validity.")
 def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fields: Any) -> None:
     """Save something to long-term memory.
 
@@ -94,21 +72,17 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     and "notice" about secrets that were redacted.
     With --quiet: only the id.
     """
-    content = strip_terminal_codes(read_text(text, name="content"))
+    content = strip_terminal_codes(options.read_text(text, name="content"))
     values = {name: value for name, value in fields.items() if value is not None}
     place = validate_scope(scope)
-
-    def save(memory: Memory) -> SaveResult:
-        return memory.scoped(place).save(content, **values)
-
-    with context.memory(create=True, rehearse=save) as memory:
-        saved = save(memory)
+    saved = context.save_in_memory(lambda memory: memory.scoped(place).save(content, **values))
     record = saved.record
-    known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
     where += f", until {saved.until:%Y-%m-%d}" if saved.until else ""
     where += ", ask before acting" if saved.permission else ""
-    message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
+    is_known = saved.outcome == "reinforced"
+    done = f"Already known, seen {record.seen_count} times" if is_known else "Remembered"
+    message = f"{done}: {record.id} ({where})"
     given = {name: each for name, each in saved.to_dict().items() if name != "notice" or each}
     context.print_result(message, given, brief=record.id)
     if record.kind in STANDING and saved.outcome == "created" and saved.reason:
@@ -123,15 +97,11 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
 
 @command(as_of=True, json=True)
 @click.argument("query", nargs=-1)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
-)
+@options.limit_option(10)
 @_filter_options
-@click.option("--session", multiple=True, metavar="SESSION", help="Only turns of this session; repeatable.")
-@click.option("--role", multiple=True, type=click.Choice(ROLES), help="Only turns of this role; repeatable.")
-@click.option(
-    "--min-score", type=click.FloatRange(0, 1), default=0.0, metavar="0..1", help="Minimum score of a hit."
-)
+@options.repeated_option("--session", metavar="SESSION", help="Only turns of this session")
+@options.repeated_option("--role", type=click.Choice(ROLES), help="Only turns of this role")
+@click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, metavar="0..1", help="Minimum score.")
 @click.option("--literal", "mode", flag_value="literal", help="Search for QUERY literally.")
 @click.option("--regex", "mode", flag_value="regex", help="QUERY is a regular expression.")
 @click.option("--records-only", "only", flag_value="records", help="Search records only.")
@@ -159,7 +129,7 @@ def recall(
     With --json: {"query": …, "hits": [{"id", "type", "score", "content", "at", "kind", "layer",
     "explanation": {"matched", "parts", "evidence", "note"}, "record", "turn" or "paragraph"}]}.
     """
-    question = read_text(query, name="query") if query else None
+    question = options.read_text(query, name="query") if query else None
     with context.reading() as memory:
         if question is not None:
             context.embed_waiting(memory)
@@ -172,7 +142,7 @@ def recall(
         empty="Nothing relevant." if question is not None else "Nothing found.",
     )
     if not hits:
-        raise click.exceptions.Exit(ExitCode.NOTHING)
+        raise click.exceptions.Exit(options.ExitCode.NOTHING)
 
 
 def _search(
@@ -181,10 +151,9 @@ def _search(
     """Search the sources that the options name; by default all."""
     if question is None and only is None:
         only = "turns" if filters["session"] or filters["role"] else "records"
-    for name in () if only is None else _EXCLUDED[only]:
-        if filters[name]:
-            option = name.removesuffix("s").replace("_", "-")
-            raise InvalidInput(f"--{option} cannot be combined with --{only}-only")
+    if only is not None and (wrong := [name for name in _EXCLUDED[only] if filters[name]]):
+        option = wrong[0].removesuffix("s").replace("_", "-")
+        raise InvalidInput(f"--{option} cannot be combined with --{only}-only")
     reader = memory.scoped(filters.pop("scope"))
     return reader.search(question, sources=SOURCES if only is None else only, **filters)
 
@@ -207,18 +176,16 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> Sequence
         place = hit.record.category or "-"
     elif hit.paragraph is not None:
         place = hit.paragraph.page
-    cells: list[object] = [f"{hit.score:.2f}", hit.id, hit.kind, place, hit.at, output.describe_content(hit)]
-    if explain:
-        cells.append(output.explain_hit(hit, question))
-    return output.add_state(cells, hit.record)
+    cells = [f"{hit.score:.2f}", hit.id, hit.kind, place, hit.at, output.describe_content(hit)]
+    return output.add_state([*cells, output.explain_hit(hit, question)] if explain else cells, hit.record)
 
 
 @command(as_of=True, json=True)
-@click.argument("id")
+@options.ID
 def show(context: CommandContext, /, id: str) -> None:
     """Show a record, a turn or a paragraph with all its fields, or the conversation of a session.
 
-    ID is an id, or the name of a session. In a pipe, a conversation has one line per turn: position, time,
+    options.ID is an id, or the name of a session. In a pipe, a conversation has one line per turn: position, time,
     speaker or role, content.
 
     A headline is followed by the records that it sums up.
@@ -246,33 +213,22 @@ def show(context: CommandContext, /, id: str) -> None:
         )
         return
     if value is None:
-        raise _build_not_found(id)
+        hint = (
+            f"It is the name of a page; see `reverie page {id}`."
+            if id.endswith(".md")
+            else ("Find one with `reverie recall WORDS`, `reverie list` or `reverie sessions`.")
+        )
+        raise NotFound(f"No record, turn, paragraph or session {id!r}. {hint}")
     kind = get_subject(value)
     if context.as_json:
         output.print_json({"type": kind, kind: value, **({"parts": parts} if kind == "record" else {})})
         return
-    _print_fields(value)
+    fields = {name: field for name, field in value.to_dict().items() if field not in (None, "", [], {})}
+    fields.pop("content", None)
+    output.print_rows((name, output.format_field(field)) for name, field in fields.items())
+    click.echo(f"\n{output.escape_text(value.content)}")
     for part in parts:
         click.echo(f"- {part.id}: {output.escape_text(part.content)}")
-
-
-def _print_fields(value: Record | Turn | Paragraph) -> None:
-    fields = {name: field for name, field in value.to_dict().items() if name != "content"}
-    output.print_rows(
-        (name, output.format_field(field))
-        for name, field in fields.items()
-        if field not in (None, "", [], {})
-    )
-    click.echo(f"\n{output.escape_text(value.content)}")
-
-
-def _build_not_found(id: str) -> NotFound:
-    if id.endswith(".md"):
-        return NotFound(f"{id!r} is the name of a page: see `reverie page {id}`")
-    return NotFound(
-        f"no record, turn, paragraph or session has the id {id!r}: "
-        "find it with `reverie recall WORDS`, `reverie list` or `reverie sessions`"
-    )
 
 
 @command("list", as_of=True, json=True)
@@ -280,12 +236,8 @@ def _build_not_found(id: str) -> NotFound:
 @click.option("--archived", is_flag=True, help="List archived records instead of live ones.")
 @click.option("--pinned", is_flag=True, help="Only pinned records.")
 @click.option("--parts", is_flag=True, help="List the records under headlines, and no headlines.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Maximum number of results."
-)
-@click.option(
-    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Number of records to skip."
-)
+@options.limit_option(50)
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Number of records to skip.")
 def list_records(
     context: CommandContext, /, scope: str, archived: bool, pinned: bool, limit: int, **where: Any
 ) -> None:
@@ -297,59 +249,51 @@ def list_records(
     With --json: {"records": [{…}]}.
     """
     with context.reading() as memory:
-        records = memory.scoped(scope).list(
-            archived=archived, pinned=True if pinned else None, limit=limit + 1, **where
-        )
-    count, records = len(records), records[:limit]
+        where["pinned"] = True if pinned else None
+        records = memory.scoped(scope).list(archived=archived, limit=limit + 1, **where)
     output.print_listing(
         context,
         (output.add_state((r.id, r.kind, r.category or "-", r.updated_at, r.content), r) for r in records),
-        {"records": records},
+        {"records": records[:limit]},
         blocks=output.render_records(records),
         empty="No records.",
+        limit=limit,
     )
-    output.report_cut(context, count, limit)
 
 
 @command(as_of=True, json=True)
-@click.option("--scope", default="", metavar="SCOPE", help="Count what this scope sees; '*' for all scopes.")
+@_count_scope
 def categories(context: CommandContext, /, scope: str) -> None:
     """List the categories in use, with the number of records in each.
 
     With --json: {"categories": {"name": number}}.
     """
-    with context.reading() as memory:
-        counts = memory.scoped(scope).categories()
-    _tally(context, "categories", counts)
+    _tally(context, scope, "categories")
 
 
 @command(as_of=True, json=True)
-@click.option("--scope", default="", metavar="SCOPE", help="Count what this scope sees; '*' for all scopes.")
+@_count_scope
 def tags(context: CommandContext, /, scope: str) -> None:
     """List the tags in use, with the number of records with each.
 
     With --json: {"tags": {"name": number}}.
     """
+    _tally(context, scope, "tags")
+
+
+def _tally(context: CommandContext, scope: str, name: str) -> None:
     with context.reading() as memory:
-        counts = memory.scoped(scope).tags()
-    _tally(context, "tags", counts)
-
-
-def _tally(context: CommandContext, /, name: str, counts: dict[str, int]) -> None:
-    output.print_listing(
-        context,
-        ((number, key or "-") for key, number in counts.items()),
-        {name: counts},
-        empty=f"No {name}.",
-    )
+        counts = getattr(memory.scoped(scope), name)()
+    rows = ((number, key or "-") for key, number in counts.items())
+    output.print_listing(context, rows, {name: counts}, empty=f"No {name}.")
 
 
 # -- changing -----------------------------------------------------------------------------------------
 
 
 @command(json=True)
-@click.argument("id")
-@click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
+@options.ID
+@options.REASON
 def archive(context: CommandContext, /, id: str, reason: str) -> None:
     """Take a record out of search; `reverie restore` brings it back.
 
@@ -359,7 +303,7 @@ def archive(context: CommandContext, /, id: str, reason: str) -> None:
 
 
 @command(json=True)
-@click.argument("id")
+@options.ID
 def restore(context: CommandContext, /, id: str) -> None:
     """Bring an archived record back into search.
 
@@ -369,7 +313,7 @@ def restore(context: CommandContext, /, id: str) -> None:
 
 
 @command(json=True)
-@click.argument("id")
+@options.ID
 def end(context: CommandContext, /, id: str) -> None:
     """Mark a record as no longer true: it leaves prompts and stays searchable.
 
@@ -379,7 +323,7 @@ def end(context: CommandContext, /, id: str) -> None:
 
 
 @command(json=True)
-@click.argument("id")
+@options.ID
 def pin(context: CommandContext, /, id: str) -> None:
     """Protect a record from decay and automatic changes.
 
@@ -389,7 +333,7 @@ def pin(context: CommandContext, /, id: str) -> None:
 
 
 @command(json=True)
-@click.argument("id")
+@options.ID
 def unpin(context: CommandContext, /, id: str) -> None:
     """Allow decay and automatic changes again.
 
@@ -399,8 +343,8 @@ def unpin(context: CommandContext, /, id: str) -> None:
 
 
 @command(json=True)
-@click.argument("id")
-@click.option("--tag", "tags", multiple=True, required=True, help="Tag to add; repeatable.")
+@options.ID
+@options.repeated_option("--tag", "tags", required=True, help="Tag to add")
 def label(context: CommandContext, /, id: str, tags: tuple[str, ...]) -> None:
     """Add tags to a record.
 
@@ -410,8 +354,8 @@ def label(context: CommandContext, /, id: str, tags: tuple[str, ...]) -> None:
 
 
 @command(json=True)
-@click.argument("id")
-@click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
+@options.ID
+@options.REASON
 def vouch(context: CommandContext, /, id: str, reason: str) -> None:
     """Give a record of a tool, the web or an import your word, so that it may stand in a prompt.
 
@@ -430,14 +374,14 @@ def vouch(context: CommandContext, /, id: str, reason: str) -> None:
     show_default=True,
     help="What became of OTHER: it held until now, never did, or holds too.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
+@options.REASON
 def settle(context: CommandContext, /, holds: str, other: str, verdict: Settlement, reason: str) -> None:
     """Decide that the record HOLDS holds, of two that contradict each other.
 
     With --json: {"holds": {…}, "other": {…}}.
     """
     with context.memory() as memory:
-        kept, ended = open_scope_of(memory, holds).settle(holds, other, verdict, reason=reason)
+        kept, ended = options.open_scope_of(memory, holds).settle(holds, other, verdict, reason=reason)
     context.print_result(f"Settled: {holds} holds.", {"holds": kept, "other": ended})
 
 
@@ -446,7 +390,7 @@ def _change(
 ) -> None:
     """Change a record, and say so, or why nothing had to be changed."""
     with context.memory() as memory:
-        own = open_scope_of(memory, id)
+        own = options.open_scope_of(memory, id)
         before = own.get(id)
         record = change(own)
     text = f"Nothing changed: {id} {otherwise}." if record == before else f"{verb} {id}."
@@ -455,7 +399,7 @@ def _change(
 
 @command(json=True)
 @click.option("--older-than", metavar="DURATION", help="Minimum time since archiving, such as 30d.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@options.YES
 def purge(context: CommandContext, /, older_than: str | None, yes: bool) -> None:
     """Delete archived records permanently.
 

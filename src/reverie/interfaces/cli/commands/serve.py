@@ -12,11 +12,11 @@ import click
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.commands.mcp import log_to_stderr, run_background_work
-from reverie.interfaces.cli.options import CommandContext, CommandGroup, command
+from reverie.interfaces.cli.options import CommandContext, command
 from reverie.interfaces.hooks import runner
-from reverie.interfaces.hooks.client import SCOPE
+from reverie.interfaces.hooks.client import SCOPE, TIMEOUT_S
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.http.tokens import RIGHTS, TokenRegistry
@@ -32,32 +32,16 @@ _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 @command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=PORT,
-    show_default=True,
-    help="Port; 0 for any free port.",
+    "--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Port; 0 for any."
 )
-@click.option(
-    "--allow-host", multiple=True, metavar="NAME", help="Additional host name to accept; repeatable."
+@options.repeated_option("--allow-host", "allowed", metavar="NAME", help="Additional host name to accept")
+@options.repeated_option(
+    "--compat", "compatible", type=click.Choice(["mem0"]), help="Serve this program's interface too"
 )
-@click.option(
-    "--compat",
-    multiple=True,
-    type=click.Choice(["mem0"]),
-    help="Serve the interface of this program too; repeatable.",
-)
-@click.option("--access-log", is_flag=True, help="Log each request, without what it says, to standard error.")
+@click.option("--access-log", is_flag=True, help="Log each request, without its content, to standard error.")
 @click.option("--open", "is_opening", is_flag=True, help="Open the web UI in a browser.")
 def serve(
-    context: CommandContext,
-    /,
-    host: str,
-    port: int,
-    allow_host: tuple[str, ...],
-    compat: tuple[str, ...],
-    access_log: bool,
-    is_opening: bool,
+    context: CommandContext, /, host: str, port: int, access_log: bool, is_opening: bool, **given: Any
 ) -> None:
     """Serve the memory over HTTP: a page to look at and edit it, the API under /v1, and MCP under /mcp.
 
@@ -68,9 +52,7 @@ def serve(
     It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
     """
     if any(find_spec(name) is None for name in _PACKAGES):
-        raise MissingExtra(
-            "the server needs fastapi, prometheus-client and uvicorn: pip install 'reverie[server]'"
-        )
+        raise MissingExtra("The server needs more packages. Run `pip install 'reverie[server]'`.")
     from reverie.interfaces.http.serve import format_address, open_socket, validate_host
     from reverie.interfaces.http.serve import serve as serve_memory
     from reverie.interfaces.http.server import HttpServer
@@ -93,32 +75,24 @@ def serve(
                 context.print_message("No browser could be opened. Open the address above.")
 
         with log_to_stderr(debug=context.debug), run_background_work(context, memory, read_only=False):
-            serve_memory(
-                server,
-                sock,
-                host=host,
-                allowed=allow_host,
-                compatible=compat,
-                announce=announce,
-            )
+            serve_memory(server, sock, host=host, announce=announce, **given)
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=options.CommandGroup)
 def token() -> None:
     """Create, list and revoke access tokens of `reverie serve`."""
 
 
 @token.command(json=True)
 @click.argument("label")
-@click.option("--scope", default="", metavar="NAME", help="Scope that it is bound to, such as user:alice.")
-@click.option(
+@options.scope_option("Scope that it is bound to, such as user:alice.")
+@options.repeated_option(
     "--right",
     "rights",
-    multiple=True,
     type=click.Choice(RIGHTS),
     default=("read",),
     show_default=True,
-    help="What it allows; repeatable.",
+    help="What it allows",
 )
 @click.option(
     "--origin",
@@ -128,7 +102,7 @@ def token() -> None:
     help="Most trusted origin of what is saved with it.",
 )
 @click.option("--expires", metavar="TIME", help="Time after which it ends, such as 30d.  [never]")
-def create(context: CommandContext, /, label: str, **options: Any) -> None:
+def create(context: CommandContext, /, label: str, **given: Any) -> None:
     """Create a token for LABEL, and print it. It is shown once; the memory keeps a hash.
 
     From then on, every request to `reverie serve` needs a token. Changes made with it have LABEL as their
@@ -138,11 +112,9 @@ def create(context: CommandContext, /, label: str, **options: Any) -> None:
     "revoked_at", "last_used_at"}.
     """
     with context.memory() as memory:
-        made, text = TokenRegistry(memory).create(label, **options)
+        made, text = TokenRegistry(memory).create(label, **given)
     context.print_result(text, {"token": text, **made.to_dict()}, brief=text)
-    context.print_message(
-        "It is not shown again. From now on every request to `reverie serve` needs a token."
-    )
+    context.print_message("It is not shown again. Every request to `reverie serve` needs a token now.")
 
 
 @token.command("list", json=True)
@@ -164,9 +136,9 @@ def list_tokens(context: CommandContext, /) -> None:
 
 
 @token.command()
-@click.argument("id")
+@options.ID
 def revoke(context: CommandContext, /, id: str) -> None:
-    """Revoke the token ID; a running server refuses it from the next request on."""
+    """Revoke the token options.ID; a running server refuses it from the next request on."""
     with context.memory() as memory:
         revoked = TokenRegistry(memory).revoke(id)
     context.print_message(f"Revoked {revoked.id} ({revoked.label}).")
@@ -175,72 +147,52 @@ def revoke(context: CommandContext, /, id: str) -> None:
 # -- hook -----------------------------------------------------------------------------------------
 
 
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "--scope": {
-        "metavar": "NAME",
-        "help": "Scope of the memories, such as user:alice; `repository` for a scope of each repository."
-        f"  [${SCOPE}, or the common scope]",
-    },
-    "--agent": {"metavar": "NAME", "help": "Prefix of the session ids."},
-    "--format": {
-        "type": click.Choice([*runner.FORMATS]),
-        "help": "Output format: json for Claude Code, Codex and Gemini CLI, text for other agents.",
-    },
-    "--max-chars": {"type": click.IntRange(0), "help": "Maximum number of characters to write."},
-    "--timeout": {
-        "type": click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
-        "metavar": "SECONDS",
-        "help": "Give up after this time.",
-    },
-    "--all": {
-        "is_flag": True,
-        "help": "Write the full context at every prompt, as at the start of a session.",
-    },
-}
 _DEFAULTS = HookOptions._field_defaults
 
 
-def _event_options(function: Any) -> Any:
-    for name, attributes in reversed(_OPTIONS.items()):
-        default = _DEFAULTS[name.removeprefix("--").replace("-", "_")]
-        shown = default is not None and default is not False
-        function = click.option(name, default=default, show_default=shown, **attributes)(function)
-    return function
+@command()
+@click.argument("event", type=click.Choice([*EVENTS]))
+@options.scope_option(
+    "Scope of the memories, such as user:alice; `repository` for a scope of each repository.  "
+    f"[${SCOPE}, or the shared scope]",
+    default=None,
+)
+@click.option("--agent", default=_DEFAULTS["agent"], show_default=True, help="Prefix of the session ids.")
+@click.option(
+    "--format",
+    type=click.Choice([*runner.FORMATS]),
+    default="json",
+    show_default=True,
+    help="Output format: json for Claude Code, Codex and Gemini CLI, text for other agents.",
+)
+@click.option(
+    "--max-chars",
+    type=click.IntRange(0),
+    default=runner.MOST_CHARS,
+    show_default=True,
+    help="Maximum number of characters to write.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
+    metavar="SECONDS",
+    default=TIMEOUT_S,
+    show_default=True,
+    help="Give up after this time.",
+)
+def hook(context: CommandContext, /, event: str, **values: Any) -> None:
+    """Handle an EVENT of a coding agent that runs hooks, such as Claude Code.
 
+    `session-start` writes the profile, MEMORY.md, rules, notes and the newest records. `user-prompt` stores the user's
+    prompt, and writes the memories that match. `stop` stores the agent's answer, and learns from the exchange.
+    `tool-failure` stores the arguments and the error of a tool. `session-end` saves the insights of the session.
 
-@click.group(cls=CommandGroup, subcommand_metavar="EVENT")
-def hook() -> None:
-    """Handle the events of a coding agent that runs hooks, such as Claude Code.
-
-    Each event is read as JSON from standard input; the context for the agent is written to standard output.
+    The event is read as JSON from standard input; the context for the agent is written to standard output.
     A failure never stops the agent: it is reported in one line on standard error, and the exit code is 0.
     `reverie connect CLIENT` writes the settings with which an agent runs the hooks.
     """
-
-
-_HELP = {
-    "session-start": "Start of a session: write the profile, MEMORY.md, rules, notes and the newest records.",
-    "user-prompt": "Prompt of the user: store it, and write the memories that match.",
-    "stop": "Answer of the agent: store it, and learn from the exchange.",
-    "tool-failure": "Failure of a tool: store its arguments and the error.",
-    "session-end": "End of a session: save its insights.",
-}
-
-
-def _add_event_command(name: str, text: str) -> None:
-    @hook.command(name, help=text)
-    @_event_options
-    def run_event(context: CommandContext, /, **values: Any) -> None:
-        options = HookOptions(
-            store=context.store,
-            settings=context.settings,
-            quiet=context.quiet,
-            debug=context.debug,
-            **values,
-        )
-        data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
-        click.echo(runner.try_run(name, options, data).decode(), nl=False)
-
-
-for _name in EVENTS:
-    _add_event_command(_name, _HELP[_name])
+    options = HookOptions(
+        store=context.store, settings=context.settings, quiet=context.quiet, debug=context.debug, **values
+    )
+    data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+    click.echo(runner.try_run(event, options, data).decode(), nl=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +14,12 @@ import click
 from reverie.admin.transfer.batch import FORMS
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import ORIGINS, Origin
-from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
-from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, command
+from reverie.interfaces.cli import options, output
+from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from reverie.admin.transfer.backup import Backup, RecoveryReport
+    from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.batch import Skipped
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportPreview, ImportReport
@@ -57,17 +56,13 @@ def backup(context: CommandContext, /, file: Path, overwrite: bool) -> None:
     "problems": numbers, "profile": [text]}.
     With --quiet: only the path.
     """
-    with (
-        context.memory() as memory,
-        output.show_progress("bytes", _measure_database(memory.path), quiet=context.quiet) as progress,
-    ):
-        result = memory.admin.backup(file, overwrite=overwrite, progress=progress)
+    with context.memory() as memory:
+        result = memory.admin.backup(file, overwrite=overwrite)
     text = f"Backup: {result.path} ({output.format_size(result.size)}): {_format_contents(result)}."
     context.print_result(text, result, brief=str(result.path))
     if result.problems and not context.as_json:
-        context.print_message(
-            f"The backup has {output.count(result.problems, 'problem')}: see `reverie doctor`."
-        )
+        problems = output.count(result.problems, "problem")
+        context.print_message(f"The backup has {problems}. Run `reverie doctor`.")
 
 
 @command(json=True)
@@ -85,10 +80,15 @@ def recover(context: CommandContext, /, file: Path, replace: bool) -> None:
     """
     from reverie.admin.transfer.backup import recover as recover_backup
 
-    folder = context.resolve_folder()
-    with output.show_progress("bytes", None, quiet=context.quiet) as progress:
-        report = recover_backup(file, folder, replace=replace, progress=progress)
-    context.print_result("\n".join(_describe_recovery(report)), report)
+    report = recover_backup(file, context.resolve_folder(), replace=replace)
+    made_at = timestamps.format_time(report.backup.made_at)
+    lines = [f"Recovered: {report.folder} as of {made_at}: {_format_contents(report.backup)}."]
+    if report.moved_to is not None:
+        lines.append(f"The previous memory is in {report.moved_to}; delete it when no longer needed.")
+    if report.forgotten_again:
+        items = output.count(report.forgotten_again, "item")
+        lines.append(f"Erased again, as after the backup: {items}.")
+    context.print_result("\n".join([*lines, *report.notes]), report)
 
 
 @command(json=True)
@@ -101,10 +101,20 @@ def copy(context: CommandContext, /, source: str, target: str) -> None:
     same to the last byte, and is compared with the original before the copy can be opened. An interrupted copy is
     continued by the same command. Stop programs that change the memory first.
 
-    With --json: {"changes", "records", "sessions", "resumed_after": numbers}.
-    """
-    from reverie.admin.transfer.copying import copy_memory
+    If TO ends in .jsonl, a new file is written that has everything, change by change. Such a file can be FROM, too.
 
+    With --json: {"changes", "records", "sessions", "resumed_after": numbers}; for a file {"path", "changes"}.
+    """
+    from reverie.admin.transfer.copying import copy_memory, open_source
+    from reverie.admin.transfer.history_file import write_history
+    from reverie.files.names import resolve_path
+
+    if target.endswith(".jsonl"):
+        with closing(open_source(source)) as opened:
+            changes = write_history(opened, path := resolve_path(target))
+        text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
+        context.print_result(text, {"path": path, "changes": changes})
+        return
     with output.show_progress("changes", None, quiet=context.quiet or context.as_json) as advance:
         report = copy_memory(source, target, progress=advance)
     records, sessions = output.count(report.records, "record"), output.count(report.sessions, "session")
@@ -118,74 +128,31 @@ def _format_contents(result: Backup) -> str:
     return f"{output.count(result.records, 'record')}, {sessions}{profile}, up to change {result.sequence:,}"
 
 
-def _describe_recovery(report: RecoveryReport) -> Iterator[str]:
-    made_at = timestamps.format_time(report.backup.made_at)
-    yield f"Recovered: {report.folder} as of {made_at}: {_format_contents(report.backup)}."
-    if report.moved_to is not None:
-        yield f"The previous memory is in {report.moved_to}; delete it when no longer needed."
-    if report.forgotten_again:
-        yield f"Erased again, as after the backup: {output.count(report.forgotten_again, 'item')}."
-    yield from report.notes
-
-
-def _measure_database(folder: Path | None) -> int | None:
-    database = None if folder is None else folder / "reverie.db"
-    return database.stat().st_size if database is not None and database.exists() else None
-
-
 # -- export ------------------------------------------------------------------------------------------------
 
 
 @command(as_of=True, json=True)
 @click.argument("target")
-@click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
-@click.option("--history", is_flag=True, help="Export every change and working memory too.")
+@options.repeated_option("--scope", metavar="SCOPE", help="Only this scope")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-def export(
-    context: CommandContext,
-    /,
-    target: str,
-    scope: Sequence[str],
-    history: bool,
-    overwrite: bool,
-) -> None:
+def export(context: CommandContext, /, target: str, scope: Sequence[str], overwrite: bool) -> None:
     """Export the memory to TARGET as JSON lines, for other programs.
 
-    The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. With
-    --history it contains everything, and its import into a new folder gives an equal memory.
+    The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. `reverie
+    copy` writes a file with the history and working memory too.
 
     With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers,
-    "left_out": [{"what", "place", "why", "detail", "count"}]}; with --history {"path", "changes"}.
+    "left_out": [{"what", "place", "why", "detail", "count"}]}.
     """
     from reverie.memory import Memory
 
-    if history:
-        _export_history(context, target, scope=scope, overwrite=overwrite)
-        return
     with context.reading() as memory:
-        stats = memory.scoped(EVERY_SCOPE).stats()
-        total = stats.records + stats.archived + stats.turns
-        with output.show_progress("items", total, quiet=context.quiet) as progress:
-            export_to = memory.admin.export if isinstance(memory, Memory) else memory.export
-            report = export_to(target, scope=list(scope) or None, overwrite=overwrite, progress=progress)
+        export_to = memory.admin.export if isinstance(memory, Memory) else memory.export
+        report = export_to(target, scope=list(scope) or None, overwrite=overwrite)
     context.print_result(f"Exported to {report.path}: {_format_counts(report)}.", report)
     if not context.as_json:
         for each in report.left_out:
             context.print_message(f"Left out: {each.place}: {each.detail}")
-
-
-def _export_history(context: CommandContext, target: str, *, scope: Sequence[str], overwrite: bool) -> None:
-    """Write everything of a memory, with its history, into a file."""
-    from reverie.admin.transfer.copying import open_source
-    from reverie.admin.transfer.history_file import write_history
-    from reverie.files.names import resolve_path
-
-    if scope or context.as_of is not None:
-        raise InvalidInput("A history is exported as a whole. Leave out --scope and --as-of.")
-    with closing(open_source(context.resolve_place())) as source:
-        changes = write_history(source, path := resolve_path(target), overwrite=overwrite)
-    text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
-    context.print_result(text, {"path": path, "changes": changes})
 
 
 # -- import ------------------------------------------------------------------------------------------------
@@ -195,11 +162,11 @@ def _export_history(context: CommandContext, target: str, *, scope: Sequence[str
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(FORMS), help="Format of PATH; default detected.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
-@click.option("--scope", metavar="SCOPE", help="Scope to import into, such as user:alice.")
+@options.scope_option("Scope to import into, such as user:alice.", default=None)
 @click.option(
     "--origin",
     type=click.Choice(ORIGINS),
-    help="Whose words they are; those of origin import are never added to a prompt unasked.",
+    help="Whose words they are. Those of origin import are never added to a prompt automatically.",
 )
 def import_path(
     context: CommandContext,
@@ -235,8 +202,7 @@ def import_path(
 
     source = path.expanduser()
     if is_history_file(source):
-        _import_history(context, source, is_whole=not (dry_run or scope or origin))
-        return
+        raise InvalidInput(f"{path.name!r} has a memory with its history. Run `reverie copy {path} FOLDER`.")
     detected = form or importer.detect_format(source)  # before a folder is created for it
     total = None
     if detected != FORMS[0] and not dry_run and (origin is None or sys.stderr.isatty()):
@@ -245,21 +211,25 @@ def import_path(
         if origin is None:
             origin = _ask_origin(preview, path)
 
-    def rehearse(memory: Memory) -> None:
-        memory.admin.import_from(path, detected, dry_run=True, scope=scope, origin=origin)
-
-    with (
-        _open_destination(context, dry_run=dry_run, rehearse=rehearse) as memory,
-        output.show_progress("items", total, quiet=context.quiet) as progress,
-    ):
-        imported = memory.admin.import_from(
+    def import_into(
+        memory: Memory, progress: Callable[[int], None] | None = None, *, dry_run: bool = True
+    ) -> ImportReport:
+        return memory.admin.import_from(
             path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
         )
+
+    with ExitStack() as stack:
+        try:
+            memory = stack.enter_context(context.memory(create=not dry_run, rehearse=import_into))
+        except NotFound:  # a dry run without a memory
+            memory = stack.enter_context(context.memory(store=":memory:"))
+        progress = stack.enter_context(output.show_progress("items", total, quiet=context.quiet))
+        imported = import_into(memory, progress, dry_run=dry_run)
     context.print_result("\n".join(_describe_import(imported, path)), imported)
     if not (context.as_json or context.quiet):
         output.print_items(_describe_skipped(imported))
     if not imported.is_complete:
-        raise click.exceptions.Exit(ExitCode.INCOMPLETE)
+        raise click.exceptions.Exit(options.ExitCode.INCOMPLETE)
 
 
 def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
@@ -285,54 +255,12 @@ def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
     return answer
 
 
-def _import_history(context: CommandContext, source: Path, *, is_whole: bool) -> None:
-    """Make a memory from a file with a history, and compare it."""
-    from reverie.admin.transfer.copying import copy_memory
-
-    if not is_whole:
-        raise InvalidInput("A history is imported as a whole. Leave out --dry-run, --scope and --origin.")
-    report = copy_memory(str(source), context.resolve_place())
-    counts = f"{output.count(report.records, 'record')}, {output.count(report.changes, 'change')}"
-    context.print_result(f"Imported everything from {source.name}, and compared it: {counts}.", report)
-
-
-@contextmanager
-def _open_destination(
-    context: CommandContext, *, dry_run: bool, rehearse: Callable[[Memory], None]
-) -> Iterator[Memory]:
-    """Open the memory to import into; an empty one for a dry run without a memory."""
-    with ExitStack() as stack:
-        try:
-            memory = stack.enter_context(context.memory(create=not dry_run, rehearse=rehearse))
-        except NotFound:
-            memory = stack.enter_context(context.memory(store=":memory:"))
-        yield memory
-
-
 def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
     verb = "Would import" if report.dry_run else "Imported"
     yield f"{verb} from {path.resolve().name} ({report.form}): {_format_counts(report)}."
     if report.skipped:
         reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())
         yield f"Skipped: {', '.join(reasons)}."
-    yield from _describe_prompts(report)
-    for each in report.revised:
-        verb = "Would update" if report.dry_run else "Updated"
-        changes = [
-            *(
-                [f"{output.count(each.withdrawn, 'turn')} of another branch removed"]
-                if each.withdrawn
-                else []
-            ),
-            *([f"{output.count(each.updated, 'text')} replaced"] if each.updated else []),
-            *([f"{output.count(each.added, 'turn')} added"] if each.added else []),
-            *(f"new {name}" for name in each.metadata),
-        ]
-        yield f"{verb} session {each.session}: {', '.join(changes)}."
-
-
-def _describe_prompts(report: ImportReport) -> Iterator[str]:
-    """Yield what of an import will be in prompts, and whether its turns were learned from."""
     if report.trusted:
         rules = f", {output.count(report.rules, 'rule')} in every prompt" if report.rules else ""
         yield f"In prompts where they fit: {output.count(report.trusted, 'record')}{rules}."
@@ -342,6 +270,15 @@ def _describe_prompts(report: ImportReport) -> Iterator[str]:
         yield f"Learned {output.count(report.learned, 'record')} from what the owner said."
     elif report.turns and not report.dry_run and report.form != FORMS[0]:
         yield "Learned nothing: only the owner's words are learned from (--origin owner)."
+    verb = "Would update" if report.dry_run else "Updated"
+    for each in report.revised:
+        counts = {
+            f"{output.count(each.withdrawn, 'turn')} of another branch removed": each.withdrawn,
+            f"{output.count(each.updated, 'text')} replaced": each.updated,
+            f"{output.count(each.added, 'turn')} added": each.added,
+            **{f"new {name}": 1 for name in each.metadata},
+        }
+        yield f"{verb} session {each.session}: {', '.join(text for text, number in counts.items() if number)}."
 
 
 def _describe_skipped(report: ImportReport) -> Iterator[str]:

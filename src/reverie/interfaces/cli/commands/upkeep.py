@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,13 +12,11 @@ from reverie.domain.errors import InvalidInput, NotFound, ReverieError, StoreCor
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, command
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command, scope_option
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
     from reverie.admin.stats import ScopeStats, Stats
-    from reverie.stores.postgres.connections import PostgresAddress
-    from reverie.stores.protocol import StoreProblem
 
 
 @command(json=True)
@@ -45,79 +43,47 @@ def check(context: CommandContext, /) -> None:
     """
     with context.memory() as memory:
         problems = memory.admin.check()
-    _report_problems(context, {}, context.describe_place(), problems)
+    text = "\n".join(f"{problem.what}\n  {problem.fix}" for problem in problems)
+    document = {"sound": not problems, "problems": problems}
+    context.print_result(text or f"Sound: {context.describe_place()}", document, brief=text)
+    if problems:
+        raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
 @command(json=True)
-@click.argument("action", type=click.Choice(["create", "upgrade", "check", "remove"]))
+@click.argument("action", type=click.Choice(["create", "upgrade", "remove"]))
 @click.argument("url", metavar="URL")
 @click.option("--yes", is_flag=True, help="Remove without asking for confirmation.")
 def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
-    """Create, upgrade or check the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
+    """Create or upgrade the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
 
     `create` creates the tables and the memory if they are missing, `upgrade` brings the tables of an older Reverie
-    up to date, `check` looks for errors in the memory and in its separation from other memories; it exits with 1
-    if there are any. `remove` erases the memory with everything in it, and lists where the server still keeps it
-    for a while.
+    up to date. `remove` erases the memory with everything in it, and lists where the server still keeps it
+    for a while. `reverie check --store URL` looks for errors.
 
-    With --json: {"store": text, "steps": [text]}, for check {"store": text, "sound": true or false, "problems":
-    [{"what", "fix"}]}, for remove {"store": text, "pending": [text]}.
+    With --json: {"store": text, "steps": [text]}, for remove {"store": text, "pending": [text]}.
     """
     from reverie.search.analyzer import analyze
     from reverie.stores.postgres.connections import parse_postgres_url
-    from reverie.stores.postgres.schema import prepare_database
+    from reverie.stores.postgres.schema import open_space, prepare_database, remove_space
 
-    if yes and action != "remove":
-        raise InvalidInput(f"--yes is for `remove`: {action} asks nothing")
     address = parse_postgres_url(url)
-    if action == "check":
-        _check_database(context, url, address.shown)
+    if action != "remove":
+        if yes:
+            raise InvalidInput(f"--yes is for `remove`. {action.capitalize()} asks nothing.")
+        shown = address.shown if action == "create" else address.database
+        steps = prepare_database(url, analyse=analyze, create=action == "create")
+        context.print_result("\n  ".join([f"Ready: {shown}", *steps]), {"store": shown, "steps": steps})
         return
-    if action == "remove":
-        _remove_memory(context, address, is_confirmed=yes)
-        return
-    shown = address.shown if action == "create" else address.database
-    steps = prepare_database(url, analyse=analyze, create=action == "create")
-    text = "\n  ".join([f"Ready: {shown}", *steps])
-    context.print_result(text, {"store": shown, "steps": steps})
-
-
-def _remove_memory(context: CommandContext, address: PostgresAddress, *, is_confirmed: bool) -> None:
-    from reverie.stores.postgres.schema import open_space, remove_space
-
     if address.is_whole_database:
-        raise InvalidInput("the PostgreSQL address names no memory: add `memory=` with its name")
+        raise InvalidInput("The PostgreSQL address names no memory. Add `memory=` with its name.")
     open_space(address, create=False)  # before the question
-    if not is_confirmed:
-        context.confirm(
-            f"Remove {address.shown} with everything in it? It cannot be undone.",
-            refused="Nothing was removed.",
-        )
+    if not yes:
+        question = f"Remove {address.shown} with everything in it? It cannot be undone."
+        context.confirm(question, refused="Nothing was removed.")
     pending = remove_space(address)
     text = "\n  ".join([f"Removed: {address.shown}. The server keeps it for a while in", *pending])
     context.print_result(text, {"store": address.shown, "pending": pending})
-
-
-def _check_database(context: CommandContext, url: str, shown: str) -> None:
-    from contextlib import closing
-
-    from reverie.search.analyzer import analyze
-    from reverie.stores.postgres import PostgresStore
-
-    with closing(PostgresStore(url, analyse=analyze, create=False)) as opened:
-        problems = opened.check()
-    _report_problems(context, {"store": shown}, shown, problems)
-
-
-def _report_problems(
-    context: CommandContext, named: Mapping[str, str], shown: str, problems: Sequence[StoreProblem]
-) -> None:
-    """Print the problems, or that there are none; exit with 1 if there are any."""
-    text = "\n".join(f"{problem.what}\n  {problem.fix}" for problem in problems)
-    document = {**named, "sound": not problems, "problems": problems}
-    context.print_result(text or f"Sound: {shown}", document, brief=text)
-    if problems:
-        raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
 @command(json=True)
@@ -142,7 +108,7 @@ _OPTIONAL = ("vectors", "server")
 
 
 @command(as_of=True, json=True)
-@click.option("--scope", metavar="SCOPE", help="Count only what this scope sees, such as user:alice.")
+@scope_option("Count only what this scope sees, such as user:alice.", default=None)
 def stats(context: CommandContext, /, scope: str | None) -> None:
     """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 
@@ -163,11 +129,8 @@ def stats(context: CommandContext, /, scope: str | None) -> None:
     numbers = {name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL}
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
-    output.print_listing(
-        context,
-        ((name, "-" if value in (None, "") else value) for name, value in flatten_values(numbers)),
-        numbers,
-    )
+    rows = ((name, "-" if value in (None, "") else value) for name, value in flatten_values(numbers))
+    output.print_listing(context, rows, numbers)
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
@@ -233,9 +196,8 @@ def _diagnose_unopened(context: CommandContext, error: ReverieError, *, fix: boo
         return diagnose_unopened(folder, failure)
     with context.memory() as memory:
         diagnosis = memory.admin.doctor(fix=True)
-    return replace(
-        diagnosis, repaired=(repaired, *diagnosis.repaired), findings=(*notes, *diagnosis.findings)
-    )
+    done, findings = (repaired, *diagnosis.repaired), (*notes, *diagnosis.findings)
+    return replace(diagnosis, repaired=done, findings=findings)
 
 
 def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:
