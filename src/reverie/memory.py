@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from reverie.search.index.candidates import IndexCache
     from reverie.search.vectors.vector_index import VectorIndex
     from reverie.snapshot import Snapshot
-    from reverie.stores.postgres.postings import PostingTables
+    from reverie.stores.postgres.statements import PostingTables
 
 _log = logging.getLogger("reverie")
 

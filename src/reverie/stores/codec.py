@@ -63,46 +63,31 @@ class ColumnType(NamedTuple):
     is_json: bool = False
 
 
+def _expect(
+    accept: Callable[[Any], bool], why: str, convert: Callable[[Any], Any] = lambda stored: stored
+) -> Callable[[Any], Any]:
+    """Return a decoder that refuses a column, for that reason, unless it is accepted."""
+
+    def decode(stored: Any) -> Any:
+        if not accept(stored):
+            raise UnreadableRow(why)
+        return convert(stored)
+
+    return decode
+
+
 def _require(kind: type, what: str) -> ColumnType:
     """Return the column type of a field that has this type in its column too."""
-
-    def refuse(stored: Any) -> Any:
-        raise UnreadableRow(f"is no {what}")
-
-    return ColumnType(kind, refuse, frozenset({kind}))
+    return ColumnType(kind, _expect(lambda _: False, f"is no {what}"), frozenset({kind}))
 
 
 def _choose_from(values: Collection[str]) -> ColumnType:
     allowed = frozenset(values)
-
-    def check(stored: Any) -> Any:
-        if type(stored) is not str or stored not in allowed:
-            raise UnreadableRow("is unknown")
-        return stored
-
-    return ColumnType(str, check)
+    return ColumnType(str, _expect(lambda stored: type(stored) is str and stored in allowed, "is unknown"))
 
 
 def _allow_none(form: ColumnType) -> ColumnType:
     return form._replace(same=form.same | {NoneType})
-
-
-def _decode_flag(stored: Any) -> bool:
-    if stored not in (0, 1):
-        raise UnreadableRow("is not 0 or 1")
-    return bool(stored)
-
-
-def _decode_real(stored: Any) -> float:
-    if type(stored) is not float:
-        raise UnreadableRow("is no number")
-    return stored
-
-
-def _decode_share(stored: Any) -> float:
-    if not 0 <= _decode_real(stored) <= 1:
-        raise UnreadableRow("is not a number from 0 to 1")
-    return float(stored)
 
 
 def decode_moment(stored: Any) -> datetime:
@@ -115,78 +100,81 @@ def decode_moment(stored: Any) -> datetime:
         raise UnreadableRow("is a time out of range") from None
 
 
-def _decode_words(stored: Any) -> tuple[str, ...]:
-    if stored is None:
-        return ()
-    if type(stored) is not str:
-        raise UnreadableRow("is no text")
-    return tuple(stored.split())
+def _as_json(
+    form: str,
+    accept: Callable[[Any], bool],
+    convert: Callable[[Any], Any],
+    empty: Any,
+    empty_text: str = "[]",
+) -> Callable[[Any], Any]:
+    """Return a decoder of JSON text, or of its value in a document."""
+
+    def decode(stored: Any) -> Any:
+        if stored == empty_text:
+            return empty
+        try:
+            value = json.loads(stored) if type(stored) is str else stored
+        except (ValueError, RecursionError):
+            raise UnreadableRow("is not JSON") from None
+        if not accept(value):
+            raise UnreadableRow(f"is not a {form}")
+        return convert(value)
+
+    return decode
 
 
-def _decode_optional_text(stored: Any) -> str:
-    if stored is None:
-        return ""
-    if type(stored) is not str:
-        raise UnreadableRow("is no text")
-    return stored
-
-
-def _parse_json(stored: Any) -> Any:
-    """Return what JSON text says; what is parsed already, as from a document, unchanged."""
-    if type(stored) is not str:
-        return stored
-    try:
-        return json.loads(stored)
-    except (ValueError, RecursionError):
-        raise UnreadableRow("is not JSON") from None
-
-
-def _decode_texts(stored: Any) -> tuple[str, ...]:
-    if stored == "[]":
-        return ()
-    texts = _parse_json(stored)
-    if type(texts) is not list or not all(type(text) is str for text in texts):
-        raise UnreadableRow("is not a list of texts")
-    return tuple(texts)
-
-
-def _decode_metadata(stored: Any) -> Mapping[str, str]:
-    if stored == "{}":
-        return NOTHING
-    metadata = _parse_json(stored)
-    if type(metadata) is not dict or not all(type(text) is str for text in metadata.values()):
-        raise UnreadableRow("is not a mapping of texts")
-    return MappingProxyType(metadata)
-
-
-def _decode_tool_calls(stored: Any) -> tuple[ToolCall, ...]:
-    if stored == "[]":
-        return ()
-    calls = _parse_json(stored)
-    if type(calls) is not list or not all(
-        type(call) is list and len(call) == 3 and all(type(text) is str for text in call) for call in calls
-    ):
-        raise UnreadableRow("is not a list of calls")
-    return tuple(ToolCall(id=call[0], name=call[1], arguments=call[2]) for call in calls)
+def _are_texts(values: Any) -> bool:
+    return all(type(each) is str for each in values)
 
 
 _TEXT = _require(str, "text")
 _NUMBER = _require(int, "number")
-_REAL = ColumnType(lambda value: float(value) + 0.0, _decode_real)  # SQLite keeps no negative zero
-_SHARE = ColumnType(float, _decode_share)
-_FLAG = ColumnType(int, _decode_flag)
-_OPTIONAL_TEXT = ColumnType(lambda text: text or None, _decode_optional_text)
+_REAL = ColumnType(  # SQLite keeps no negative zero
+    lambda value: float(value) + 0.0, _expect(lambda stored: type(stored) is float, "is no number")
+)
+_SHARE = ColumnType(
+    float, _expect(lambda stored: type(stored) is float and 0 <= stored <= 1, "is not a number from 0 to 1")
+)
+_FLAG = ColumnType(int, _expect(lambda stored: stored in (0, 1), "is not 0 or 1", bool))
+_OPTIONAL_TEXT = ColumnType(
+    lambda text: text or None,
+    _expect(lambda stored: type(stored) in (str, NoneType), "is no text", lambda stored: stored or ""),
+)
 _OPTIONAL_FLAG = ColumnType(
-    lambda flag: 1 if flag else None, lambda stored: stored is not None and _decode_flag(stored)
+    lambda flag: 1 if flag else None, _expect(lambda stored: stored in (0, 1, None), "is not 0 or 1", bool)
 )
 _MOMENT = ColumnType(to_microseconds, decode_moment)
-_WORDS = ColumnType(lambda words: " ".join(words) or None, _decode_words)
-# Not by `to_json`, which takes four times as long.
-_TEXTS = ColumnType(lambda texts: f"[{','.join(map(encode_basestring, texts))}]", _decode_texts, is_json=True)
-_METADATA = ColumnType(lambda data: to_json(dict(data)) if data else "{}", _decode_metadata, is_json=True)
+_WORDS = ColumnType(
+    lambda words: " ".join(words) or None,
+    lambda stored: tuple(_OPTIONAL_TEXT.decode(stored).split()),
+)
+_TEXTS = ColumnType(  # not by `to_json`, which takes four times as long
+    lambda texts: f"[{','.join(map(encode_basestring, texts))}]",
+    _as_json("list of texts", lambda value: type(value) is list and _are_texts(value), tuple, ()),
+    is_json=True,
+)
+_METADATA = ColumnType(
+    lambda data: to_json(dict(data)) if data else "{}",
+    _as_json(
+        "mapping of texts",
+        lambda value: type(value) is dict and _are_texts(value.values()),
+        MappingProxyType,
+        NOTHING,
+        "{}",
+    ),
+    is_json=True,
+)
 _TOOL_CALLS = ColumnType(
     lambda calls: to_json([[call.id, call.name, call.arguments] for call in calls]) if calls else "[]",
-    _decode_tool_calls,
+    _as_json(
+        "list of calls",
+        lambda value: (
+            type(value) is list
+            and all(type(call) is list and len(call) == 3 and _are_texts(call) for call in value)
+        ),
+        lambda value: tuple(ToolCall(id=call[0], name=call[1], arguments=call[2]) for call in value),
+        (),
+    ),
     is_json=True,
 )
 

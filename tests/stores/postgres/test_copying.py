@@ -19,7 +19,7 @@ from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.copying import PostgresCopyTarget
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.copying import SQLiteCopyTarget
+from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 from tests.factories import MovableClock
 from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import NOW, make_entry

@@ -18,7 +18,7 @@ from reverie.domain.passage import Searchable
 from reverie.domain.record import Record
 from reverie.stores.base import iterate_rows
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.copying import SQLiteCopyTarget
+from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 from tests.support.contract.factories import (
     NOW,
     analyse,

@@ -18,7 +18,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.base import CopiedStore, CopySource, CopyTarget, iterate_rows
 from reverie.stores.postgres.connections import is_postgres_url
 from reverie.stores.sqlite import DATABASE, SQLiteStore
-from reverie.stores.sqlite.copying import SQLiteCopyTarget
+from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

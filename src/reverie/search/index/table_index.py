@@ -17,7 +17,7 @@ from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:
-    from reverie.stores.postgres.postings import PostingTables
+    from reverie.stores.postgres.statements import PostingTables
 
 
 class TableIndex:

@@ -22,7 +22,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
-from reverie.stores.base import CopiedRow
+from reverie.stores.base import Conditions, CopiedRow, SQLStore, format_limit
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -32,28 +32,28 @@ from reverie.stores.codec import (
     decode_value,
 )
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row, parse_postgres_url
-from reverie.stores.postgres.postings import PASSAGE, PostingTables
-from reverie.stores.postgres.schema import open_space
+from reverie.stores.postgres.schema import (
+    describe_remains,
+    find_problems,
+    has_damaged_postings,
+    list_places,
+    open_space,
+    read_status,
+    renew_words,
+    rewrite_tables,
+)
 from reverie.stores.postgres.statements import (
     CHANGE,
+    PASSAGE,
     MemoryConditions,
+    PostingTables,
     ReadCache,
     build_parameters,
     build_refusal,
     remember_documents,
     remember_passages,
 )
-from reverie.stores.postgres.upkeep import (
-    describe_remains,
-    find_problems,
-    has_damaged_postings,
-    list_places,
-    read_status,
-    renew_words,
-    rewrite_tables,
-)
 from reverie.stores.protocol import CommitOptions, KeptVector
-from reverie.stores.sql import Conditions, SQLStore, format_limit
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import ServerStatus, StoreProblem

@@ -29,6 +29,7 @@ from reverie.domain.errors import (
 )
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.record import Record
+from reverie.stores.base import Conditions, build_placeholders
 from reverie.stores.codec import (
     IN_ROW,
     SESSIONS,
@@ -43,7 +44,6 @@ from reverie.stores.codec import (
     to_json,
     to_short_document,
 )
-from reverie.stores.sql import Conditions, build_placeholders
 
 _FEW_FILES = 8
 _UNAVAILABLE = {

@@ -24,7 +24,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import CopiedRow, translating_damage
+from reverie.stores.base import Conditions, CopiedRow, SQLStore, build_placeholders, translating_damage
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     SESSIONS,
@@ -36,7 +36,6 @@ from reverie.stores.codec import (
 )
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import CommitOptions
-from reverie.stores.sql import Conditions, SQLStore, build_placeholders
 from reverie.stores.sqlite.connections import ConnectionPool, Connections, is_read_only
 from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
