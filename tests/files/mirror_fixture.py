@@ -17,7 +17,6 @@ from reverie.files.layout import (
     build_stem,
     render_lines,
     render_log,
-    render_page,
     render_record,
     render_session,
     split_numbered_path,
@@ -125,7 +124,7 @@ def render_all_files(store: Store, index: FileState) -> dict[str, bytes]:
     for overview in store.sessions():
         state = overview.state
         found[build_path(state)] = render_session(state, store.turns(session=state.id))
-    found |= {build_path(each): render_page(each) for each in store.pages()}
+    found |= {build_path(each): each.content.encode() for each in store.pages()}
     found |= {f"memory/{name}": render_log(name, store.paragraphs(page=name)) for name in store.logs()}
     return found
 

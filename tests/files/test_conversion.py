@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +16,6 @@ from reverie.settings import Settings
 from tests.files.hand_edit_fixture import DAY, EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.test_rebuild import everything, fill
 from tests.interfaces.conftest import run_cli
-from tests.support.contract.factories import make_record, make_time
 
 
 @pytest.fixture
@@ -154,32 +148,6 @@ with Memory.open(sys.argv[1], files="pages", embedder="none") as memory:
 """
 
 
-@pytest.mark.slow
-def test_processes_that_are_killed_while_converting_lose_nothing(folder: Path) -> None:
-    with Memory.open(folder, settings=Settings(files="records"), embedder="none") as memory:
-        memory.save_many({"content": f"Barrel {n} of herring", "category": f"c/{n % 7}"} for n in range(900))
-        before = sorted(record.content for record in memory.list(limit=2_000))
-    for number in range(8):
-        process = subprocess.Popen([sys.executable, "-c", _CONVERTED, str(folder)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"begun\n"
-        time.sleep(0.15 * (number + 1))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-    with Memory.open(folder, embedder="none") as memory:
-        assert memory.folder is not None
-        memory.folder.sync()
-        assert sorted(record.content for record in memory.list(limit=2_000)) == before
-        assert memory.admin.doctor().sound
-        assert {row.actor for row in memory.history.log(limit=5_000)} == {"owner"}
-    assert not list((folder / "memory").rglob("*.json"))
-    texts = [
-        row for file in (folder / "memory/records/c").glob("*.md") for row in file.read_text().split("\n")
-    ]
-    assert len([row for row in texts if row.startswith("- Barrel")]) == 900
-
-
 def test_the_choice_of_files_is_stored_with_the_memory(folder: Path, tmp_path: Path) -> None:
     with Memory.open(folder, files="records", embedder="none") as memory:
         memory.save("Bob likes tea", category="food")
@@ -231,16 +199,3 @@ def test_a_new_json_file_is_imported_into_a_page(folder: Path) -> None:
         assert found["From another program"] == 0.9
         assert len(found) == 2
         opened.assert_settled()
-
-
-def test_day_pages_are_the_same_in_both_layouts(folder: Path) -> None:
-    event = make_record(2, layer="episodic", kind="event", moment=make_time(2))
-    texts = []
-    folder.mkdir()
-    for layout in ("records", "pages"):
-        with open_edited_folder(folder / layout, layout) as opened:  # type: ignore[arg-type]
-            opened.add(event)
-            texts.append(opened.read(DAY))
-            opened.change(event, replace(event, category="trips"))
-            assert '"category":"trips"' in opened.read(DAY)
-    assert texts[0] == texts[1]

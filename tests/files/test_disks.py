@@ -95,20 +95,3 @@ def test_a_folder_that_may_not_be_read_is_not_said_to_be_removed(tmp_path: Path)
         finally:
             root.chmod(0o700)
         assert [record.content for record in memory.list()] == ["Ana lives in Porto"]
-
-
-def test_the_doctor_does_not_call_files_missing_that_it_may_not_read(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "memory", embedder="none") as memory, without_rights_of_root():
-        record = memory.save("Ana lives in Porto", category="people/kin").record
-        assert memory.folder is not None
-        memory.folder.flush()
-        folder = tmp_path / "memory" / "memory" / "records" / "people"
-        folder.chmod(0)
-        try:
-            codes = {finding.code for finding in memory.admin.doctor(fix=True).findings}
-        finally:
-            folder.chmod(0o700)
-        assert "files-unread" in codes
-        assert "files-missing" not in codes
-        assert memory.get(record.id) == record
-        assert memory.admin.doctor().sound

@@ -13,19 +13,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory, Settings
-from reverie.domain.page import HISTORY
+from reverie import Memory, Settings
 from reverie.files import folder
 from reverie.files import mirror as writer
 from tests.files.kept_folder_fixture import KeptFolder
 from tests.files.mirror_fixture import (
     assert_files_match,
     make_page,
-    make_paragraph,
     read_all_files,
     render_all_files,
     write_samples,
@@ -34,19 +31,7 @@ from tests.support.contract.factories import (
     make_additions,
     make_change,
     make_record,
-    make_session,
-    make_turn,
 )
-
-
-def test_nothing_is_touched_before_it_is_started(tmp_path: Path) -> None:
-    kept_folder = KeptFolder(tmp_path / "memory")
-    assert not (kept_folder.root / "files.db").exists()
-    kept_folder.folder.start()
-    assert sorted(os.listdir(kept_folder.root)) == sorted(
-        name for name in os.listdir(kept_folder.root) if name.startswith(("reverie.db", "files.db"))
-    )
-    kept_folder.close()
 
 
 def test_starting_writes_what_is_missing_and_takes_in_what_people_changed(tmp_path: Path) -> None:
@@ -72,15 +57,6 @@ def test_what_a_person_saves_is_there_at_the_next_turn(kept_folder: KeptFolder) 
     assert_files_match(kept_folder)
 
 
-def test_a_page_changed_in_place_is_seen_at_the_next_turn(kept_folder: KeptFolder) -> None:
-    kept_folder.edit_in_place("memory/MEMORY.md", "# Memory", "# My memory")
-    kept_folder.edit_in_place("memory/HISTORY.md", "Paragraph 1", "What happened first")
-    kept_folder.folder.refresh()
-    assert kept_folder.store.pages(["MEMORY.md"])[0].content == "# My memory\n"
-    assert "What happened first" in kept_folder.store.paragraphs(page=HISTORY)[0].content
-    assert_files_match(kept_folder)
-
-
 def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(kept_folder: KeptFolder) -> None:
     kept_folder.commit_and_mirror(
         make_additions(make_record(40, category="c"), make_record(41, category="c"))
@@ -101,17 +77,6 @@ def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(kept_folder: K
         r.content
         for r in kept_folder.store.records([p.stem for p in (kept_folder.root / "memory/new").iterdir()])
     ] == ["Written by hand"]
-    assert_files_match(kept_folder)
-
-
-def test_a_record_changed_in_place_is_seen_in_time(
-    kept_folder: KeptFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept_folder.edit_in_place("memory/000000000002.json", "Content of record 2", "By hand")
-    monkeypatch.setattr(folder, "SHARE", 1e6)  # so that it is time
-    kept_folder.folder.refresh()
-    assert kept_folder.folder.flush()
-    assert kept_folder.content(2) == "By hand"
     assert_files_match(kept_folder)
 
 
@@ -187,29 +152,13 @@ def test_a_failed_write_is_a_problem_until_it_is_made_good(
 
     monkeypatch.setattr(os, "open", refuse)
     kept_folder.commit_and_mirror(make_additions(make_record(70)))
-    assert kept_folder.folder.failed == 1
     (problem,) = kept_folder.folder.problems()
     assert "memory/000000000046.json" in problem.what
     assert "Permission denied" in problem.what
     monkeypatch.setattr(os, "open", real)
     kept_folder.commit_and_mirror(make_additions(make_record(71)))
-    assert (kept_folder.folder.failed, kept_folder.folder.problems()) == (0, [])
+    assert kept_folder.folder.problems() == []
     kept_folder.folder.sync()
-    assert_files_match(kept_folder)
-
-
-def test_what_both_sides_changed_is_a_conflict_and_both_are_kept(kept_folder: KeptFolder) -> None:
-    kept_folder.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    kept_folder.commit_and_mirror(
-        make_change(make_record(2), replace(make_record(2), content="By the program"))
-    )
-    kept_folder.folder.sync()
-    (conflict,) = kept_folder.folder.conflicts()
-    assert kept_folder.content(2) == "By hand"
-    assert "By the program" in (kept_folder.root / conflict.path).read_text()
-    (kept_folder.root / conflict.path).unlink()
-    kept_folder.folder.sync()
-    assert kept_folder.folder.conflicts() == []
     assert_files_match(kept_folder)
 
 
@@ -236,16 +185,6 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         gate.release(1_000)
 
     return let_on
-
-
-@pytest.mark.parametrize("paths", [5, "memory", b"memory", [5], ["\ud800"]])
-def test_paths_that_are_none_are_refused(tmp_path: Path, paths: Any) -> None:
-    kept_folder = KeptFolder(tmp_path / "memory")
-    kept_folder.folder.start()
-    for examine in (kept_folder.folder.take_in, kept_folder.folder.restore):
-        with pytest.raises(InvalidInput, match="path"):
-            examine(paths)
-    kept_folder.close()
 
 
 def test_much_that_is_missing_is_written_in_the_background(tmp_path: Path, slow: Callable[[], None]) -> None:
@@ -303,68 +242,7 @@ def test_there_is_no_thread_when_there_is_nothing_to_do(kept_folder: KeptFolder)
         time.sleep(0.01)
 
 
-def test_a_store_that_is_closed_costs_no_exception(tmp_path: Path) -> None:
-    kept_folder = KeptFolder(tmp_path / "memory")
-    write_samples(kept_folder)
-    kept_folder.store.close()
-    kept_folder.folder.refresh()
-    kept_folder.folder.sync()
-    assert kept_folder.folder.problems()
-    kept_folder.close()
-
-
 # -- several at once ---------------------------------------------------------------------------------------
-
-
-def test_threads_that_change_read_and_edit_at_once_lose_nothing(kept_folder: KeptFolder) -> None:
-    errors: list[BaseException] = []
-
-    def change(name: int) -> None:
-        try:
-            for number in range(25):
-                kept_folder.commit_and_mirror(
-                    make_additions(make_record(1_000 * name + number, category=f"c{number % 3}"))
-                )
-                kept_folder.folder.refresh()
-        except BaseException as error:
-            errors.append(error)
-            raise
-
-    def write() -> None:
-        for number in range(25):
-            (kept_folder.root / f"memory/by-hand-{number}.json").write_text(
-                json.dumps({"content": f"Hand {number}"})
-            )
-            time.sleep(0.005)
-
-    threads = [threading.Thread(target=change, args=(name,)) for name in (1, 2, 3)]
-    threads.append(threading.Thread(target=write))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    kept_folder.folder.sync()
-    assert errors == []
-    contents = {
-        json.loads(data)["content"]
-        for path, data in read_all_files(kept_folder.root).items()
-        if path.endswith(".json")
-    }
-    assert {f"Hand {number}" for number in range(25)} <= contents
-    assert_files_match(kept_folder)
-
-
-def test_two_memories_in_one_process_share_a_folder(kept_folder: KeptFolder) -> None:
-    other = KeptFolder(kept_folder.root)
-    other.folder.start()
-    other.commit_and_mirror(make_additions(make_record(80)))
-    kept_folder.commit_and_mirror(make_additions(make_record(81)))
-    other.edit("memory/MEMORY.md", "# Memory", "# Shared")
-    kept_folder.folder.refresh()
-    assert other.store.pages()[0].content == "# Shared\n"
-    assert_files_match(kept_folder)
-    assert_files_match(other)
-    other.close()
 
 
 @pytest.mark.slow
@@ -405,18 +283,6 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
     assert_files_match(kept_folder)
     assert len(read_all_files(kept_folder.root)) == 11
     kept_folder.close()
-
-
-def test_turns_of_two_processes_stand_once_each(kept_folder: KeptFolder) -> None:
-    kept_folder.commit_and_mirror(make_additions(make_session("s"), make_turn(0, "s")))
-    other = KeptFolder(kept_folder.root)
-    for number in range(1, 20):
-        (kept_folder if number % 2 else other).commit_and_mirror(make_additions(make_turn(number, "s")))
-    assert_files_match(kept_folder)
-    kept_folder.commit_and_mirror(make_additions(make_paragraph(90)))
-    other.commit_and_mirror(make_additions(make_paragraph(91)))
-    assert_files_match(other)
-    other.close()
 
 
 def test_a_memory_may_keep_no_files_and_begin_with_them_later(tmp_path: Path) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reverie import Memory
 from reverie.domain.living_page import parse_line
 from reverie.files import folder
-from reverie.files import mirror as writer
 from reverie.files.state import FileState
 from tests.files.kept_folder_fixture import KeptFolder
 from tests.files.mirror_fixture import (
@@ -57,29 +54,6 @@ def test_a_change_does_not_wait_for_its_file_which_follows_by_itself(kept_folder
     assert_files_match(kept_folder)
 
 
-def test_changes_that_follow_each_other_are_written_in_one_step(
-    late: KeptFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps: list[int] = []
-    real = late.folder._mirror.write
-
-    def count(**options: Any) -> writer.MirrorReport:
-        outcome = real(**options)
-        steps.append(outcome.written)
-        return outcome
-
-    monkeypatch.setattr(late.folder._mirror, "write", count)
-    for number in range(60, 90):
-        late.change_store(make_additions(make_record(number)))
-    page = make_page()
-    for number in range(20):
-        late.change_store(make_change(page, page := make_page(f"Version {number}\n")))
-    assert steps == []
-    assert late.folder.flush()
-    assert steps == [31]
-    assert_files_match(late)
-
-
 def test_a_file_that_is_not_written_yet_was_not_deleted(late: KeptFolder) -> None:
     late.change_store(make_additions(make_record(60), make_record(61, layer="episodic"), make_paragraph(7)))
     late.change_store(make_additions(make_session("late"), make_turn(0, "late")))
@@ -87,15 +61,6 @@ def test_a_file_that_is_not_written_yet_was_not_deleted(late: KeptFolder) -> Non
     late.folder.refresh()
     assert [each.archived for each in late.store.records([f"{60:012x}", f"{61:012x}"])] == [False, False]
     assert late.folder.flush()
-    assert_files_match(late)
-
-
-def test_a_file_deleted_while_its_new_text_waits_is_written_with_it(late: KeptFolder) -> None:
-    late.change_store(make_change(make_record(2), replace(make_record(2), importance=0.9)))
-    (late.root / "memory/000000000002.json").unlink()
-    late.folder.sync()
-    (found,) = late.store.records([make_record(2).id])
-    assert (found.archived, found.importance) == (False, 0.9)
     assert_files_match(late)
 
 
@@ -109,27 +74,6 @@ def test_an_edit_of_the_old_text_while_a_new_one_waits_is_merged(late: KeptFolde
     assert (found.content, found.importance) == ("By hand", 0.9)
     assert late.store.pages(["MEMORY.md"])[0].content == "# My memory\n- by the program\n"
     assert late.folder.conflicts() == []
-    assert_files_match(late)
-
-
-def test_an_edit_of_what_a_waiting_text_changes_too_is_a_conflict(late: KeptFolder) -> None:
-    late.change_store(make_change(make_record(2), replace(make_record(2), content="By the program")))
-    late.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    assert late.folder.flush()  # the thread comes first, and leaves the file alone
-    assert "By hand" in late.read("memory/000000000002.json").decode()
-    late.folder.sync()
-    (conflict,) = late.folder.conflicts()
-    assert late.content(2) == "By hand"
-    assert "By the program" in (late.root / conflict.path).read_text()
-    (late.root / conflict.path).unlink()
-    late.folder.sync()
-    assert_files_match(late)
-
-
-def test_closing_writes_what_was_changed_here(late: KeptFolder) -> None:
-    late.change_store(make_additions(*(make_record(number) for number in range(100, 700))))
-    late.folder.close()
-    late.open()
     assert_files_match(late)
 
 
@@ -199,19 +143,6 @@ def test_flush_says_that_files_could_not_be_written(
     monkeypatch.setattr(late.folder._mirror.disk, "create", real)
     assert late.folder.flush()
     assert late.folder.problems() == []
-    assert_files_match(late)
-
-
-def test_a_fork_takes_no_work_along(late: KeptFolder) -> None:
-    late.change_store(make_additions(make_record(60)))
-    child = os.fork()
-    if child == 0:
-        threads = [each for each in threading.enumerate() if each.name == "reverie-files"]
-        late.folder.close()
-        os._exit(1 if threads or (late.root / "memory/00000000003c.json").exists() else 0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert len([each for each in threading.enumerate() if each.name == "reverie-files"]) == 1
-    assert late.folder.flush()
     assert_files_match(late)
 
 

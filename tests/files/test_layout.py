@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date
 from types import MappingProxyType
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, format_daily_note_name
-from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time
 from reverie.files.layout import (
     FileLocation,
     build_path,
     build_stem,
-    complete_record,
     parse_form,
     parse_path,
-    parse_recovered_path,
     render_addition,
-    render_lines,
     render_log,
-    render_page,
     render_record,
     render_session,
     render_turns,
@@ -66,13 +60,6 @@ def test_everything_has_its_place() -> None:
     ]:
         assert build_path(value) == path
         assert parse_path(path) is not None
-
-
-def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
-    evening = datetime(2026, 2, 7, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
-    for moment, stem in ((evening, "2026-02-08"), (datetime(33, 1, 2, tzinfo=UTC), "0033-01-02")):
-        record = make_record(layer="episodic", category="a", created_at=moment)
-        assert {build_stem(record, layout) for layout in ("pages", "records")} == {f"memory/episodic/{stem}"}
 
 
 def test_records_of_a_category_are_on_its_pages() -> None:
@@ -155,13 +142,6 @@ def test_what_is_not_ours_has_no_place() -> None:
         assert parse_form(path) is None
 
 
-def test_a_file_kept_beside_another_is_known_as_such() -> None:
-    assert parse_recovered_path("memory/a/x.json.recovered-12") == "memory/a/x.json"
-    assert parse_recovered_path("memory/MEMORY.md.recovered-1") == "memory/MEMORY.md"
-    assert parse_recovered_path("memory/MEMORY.md") is None
-    assert parse_recovered_path("memory/notes.txt.recovered-1") is None
-
-
 def test_a_record_stands_field_by_field_without_what_every_new_record_has() -> None:
     wordy = make_record(
         content='Prefers "short"\nanswers – immer',
@@ -190,43 +170,6 @@ def test_a_record_stands_field_by_field_without_what_every_new_record_has() -> N
         "}\n"
     )
     assert list(json.loads(render_record(make_record()))) == ["id", "content", "created_at", "kind"]
-
-
-@example(content="x", tags=[], metadata={"kept": "x"}, confidence=1, created=datetime(2026, 1, 1, tzinfo=UTC))
-@given(
-    content=words,
-    tags=st.lists(words, max_size=3),
-    metadata=st.dictionaries(words, words, max_size=3),
-    confidence=st.floats(0, 1),
-    created=moments,
-)
-def test_a_record_is_read_back_from_its_file(
-    content: str, tags: list[str], metadata: dict[str, str], confidence: float, created: datetime
-) -> None:
-    value = make_record(
-        content=content,
-        tags=tuple(tags),
-        metadata=MappingProxyType(metadata),
-        confidence=confidence,
-        created_at=created,
-    )
-    assert _unchecked(complete_record(json.loads(render_record(value)))) == value
-    assert len(render_lines("memory/records/a.md", [value]).decode().splitlines()) == 3
-
-
-def _unchecked(fields: dict[str, object]) -> Record:
-    """A record from JSON without the checks of `from_dict`, which refuse some of what is generated here."""
-    values = dict(fields)
-    for name in ("created_at", "updated_at", "last_seen_at"):
-        values[name] = datetime.fromisoformat(str(values[name]))
-    for name in ("tags", "references", "replaces", "parts"):
-        values[name] = tuple(values.get(name, ()))  # type: ignore[arg-type]
-    return replace(make_record(), **values)  # type: ignore[arg-type]
-
-
-def test_a_page_is_its_content_to_the_byte() -> None:
-    for content in ("", "no line end", "# Größe\n\n\n", "tab\t \n"):
-        assert render_page(page(content=content)) == content.encode()
 
 
 def test_history_has_blank_lines_between_paragraphs_and_a_note_has_none() -> None:
@@ -272,10 +215,3 @@ def test_a_session_is_a_line_of_what_is_kept_and_a_line_a_turn() -> None:
     read = [Turn.from_dict({"session": state.id, **json.loads(line)}) for line in lines[1:]]
     assert read == spoken
     assert render_session(state, spoken[:2]) + render_turns(spoken[2:]) == render_session(state, spoken)
-
-
-def test_the_file_of_a_headline_names_its_parts_and_no_other_file_has_the_field() -> None:
-    value = make_record(parts=("e" * 12, "f" * 12))
-    assert json.loads(render_record(value))["parts"] == ["e" * 12, "f" * 12]
-    assert Record.from_dict(complete_record(json.loads(render_record(value)))) == value
-    assert "parts" not in json.loads(render_record(make_record()))

@@ -147,31 +147,6 @@ def test_what_a_person_deleted_is_not_written_again(tmp_path: Path) -> None:
         assert_files_match(mirrored_folder)
 
 
-def test_a_file_that_a_person_added_is_left(mirrored_folder: MirroredFolder) -> None:
-    write_samples(mirrored_folder)
-    mine = mirrored_folder.root / "memory/a/b/00000000abcd.json"
-    mine.write_bytes(render_record(make_record(0xABCD, content="By hand")))
-    mirrored_folder.commit_and_mirror(
-        make_additions(make_record(0xABCD, category="a/b", content="By the program"))
-    )
-    assert b"By hand" in mine.read_bytes()
-    mirrored_folder.lose_state()
-    mirrored_folder.mirror.write()
-    assert b"By hand" in mine.read_bytes()
-
-
-def test_a_line_that_a_person_took_out_is_not_taken_for_an_old_version(
-    mirrored_folder: MirroredFolder,
-) -> None:
-    write_samples(mirrored_folder)
-    file = mirrored_folder.root / "memory/episodic/2026-03-01.md"
-    shortened = b"".join(file.read_bytes().splitlines(keepends=True)[1:])
-    file.write_bytes(shortened)
-    mirrored_folder.lose_state()
-    mirrored_folder.mirror.write()
-    assert file.read_bytes() == shortened
-
-
 def test_an_edit_that_slips_in_while_a_file_is_replaced_is_kept(
     mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,19 +248,6 @@ def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
     assert_files_match(mirrored_folder)
 
 
-def test_a_full_disk_costs_no_exception_and_nothing_that_was_written(tmp_path: Path) -> None:
-    """In a process whose files may not grow: as a full disk, for the files, `files.db` and the database."""
-    command = [sys.executable, *WORKER, "full", str(tmp_path / "memory")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert ran.returncode == 0, ran.stderr
-    assert "not written" in ran.stderr
-    mirrored_folder = MirroredFolder(tmp_path / "memory")
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
-    assert len(mirrored_folder.store.turns(session="long")) > 3
-    mirrored_folder.close()
-
-
 def test_a_state_that_cannot_be_kept_costs_no_exception(mirrored_folder: MirroredFolder) -> None:
     (mirrored_folder.root / "files.db").mkdir()
     outcome = mirrored_folder.commit_and_mirror(make_additions(make_record(1)))
@@ -294,28 +256,6 @@ def test_a_state_that_cannot_be_kept_costs_no_exception(mirrored_folder: Mirrore
     (mirrored_folder.root / "files.db").rmdir()
     mirrored_folder.commit_and_mirror(make_additions(make_record(2)))
     assert mirrored_folder.mirror.failed == {}
-    assert_files_match(mirrored_folder)
-
-
-def test_a_link_is_refused_and_everything_else_is_written(
-    mirrored_folder: MirroredFolder, tmp_path: Path
-) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (mirrored_folder.root / "memory").mkdir()
-    (mirrored_folder.root / "memory/a").symlink_to(outside)
-    (tmp_path / "notes.md").write_text("precious")
-    (mirrored_folder.root / "memory/MEMORY.md").symlink_to(tmp_path / "notes.md")
-    mirrored_folder.commit_and_mirror(
-        make_additions(make_record(1, category="a"), make_record(2, category="b"), make_page("ours"))
-    )
-    assert sorted(mirrored_folder.mirror.failed) == ["memory/MEMORY.md", "memory/a/000000000001.json"]
-    assert list(outside.iterdir()) == []
-    assert (tmp_path / "notes.md").read_text() == "precious"
-    assert (mirrored_folder.root / "memory/b/000000000002.json").exists()
-    (mirrored_folder.root / "memory/a").unlink()
-    (mirrored_folder.root / "memory/MEMORY.md").unlink()
-    mirrored_folder.mirror.write()
     assert_files_match(mirrored_folder)
 
 

@@ -111,30 +111,12 @@ def test_ids_that_differ_in_case_or_spelling_alone_never_share_a_file(session: s
     assert folded(build_file_name(session)) != folded(build_file_name(other))
 
 
-@given(awkward, awkward)
-def test_two_ids_never_share_a_file(one: str, other: str) -> None:
-    assume(one != other)
-    assert folded(build_file_name(one)) != folded(build_file_name(other))
-
-
 def test_a_long_name_is_cut_and_keeps_apart_what_differs_at_its_end() -> None:
     long = validate_session_id("channel:" + "x" * 192)
     names = {build_file_name(long[:-1] + end) for end in "abc"}
     assert len(names) == 3
     assert all(len(name) <= LONGEST_NAME and name.startswith("channel:xxx") for name in names)
     assert all(parse_session_id(name) is None for name in names)
-
-
-def test_a_cut_never_splits_a_character() -> None:
-    for width in range(60, 70):
-        name = build_file_name("€" * width + "小" * 60)
-        assert re.fullmatch(r"(?:%[0-9A-F]{2}|[^%])*", name)
-        assert len(name.encode()) <= LONGEST_NAME
-
-
-def test_a_name_that_no_session_has_is_told_from_one() -> None:
-    for name in ["a~12345678", "%FF", "%2", "%zz", "a b", ".x", "", "CON", "~~", "A"]:
-        assert parse_session_id(name) is None
 
 
 def test_only_a_tilde_at_the_beginning_is_a_home_directory(

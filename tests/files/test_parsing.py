@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.conversation import ROLES, SessionState, ToolCall, Turn, validate_turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import Page, Paragraph
+from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record, validate_record
 from reverie.domain.text import timestamps
 from reverie.files import parsing
@@ -22,7 +22,6 @@ from reverie.files.layout import (
     parse_path,
     render_lines,
     render_log,
-    render_page,
     render_record,
     render_session,
 )
@@ -184,8 +183,7 @@ def test_a_log_comes_back_paragraph_by_paragraph(texts: list[list[str]]) -> None
 
 @given(text=TEXT.map(lambda each: each.lstrip("\ufeff")))
 def test_a_page_comes_back_exactly(text: str) -> None:
-    made = Page(name="MEMORY.md", content=text, updated_at=NOW)
-    assert parsing.read_page("memory/MEMORY.md", render_page(made), was=text) == text
+    assert parsing.read_page("memory/MEMORY.md", text.encode(), was=text) == text
 
 
 # -- what is accepted ----------------------------------------------------------------------------------------
@@ -216,10 +214,6 @@ def test_what_an_edited_record_leaves_out_stays() -> None:
         tags=("a",), metadata={"k": "v"}, pinned=True, importance=1
     )
     assert read({"tags": [], "metadata": {}}, base=base) == make_record(pinned=True, metadata=NOTHING)
-
-
-def test_labels_are_stripped_and_stand_once() -> None:
-    assert read({"content": "x", "tags": [" a ", "b", "a"]}).tags == ("a", "b")
 
 
 def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
@@ -281,9 +275,6 @@ def test_a_broken_record() -> None:
         ("[" * 100_000, "not JSON that can be read"),
         ('{"created_at": "yesterday"}', "the field 'created_at': time is 'yesterday'"),
         ('{"created_at": 5}', "'created_at' is a number: it should be a time"),
-        ('{"category": "a|b"}', "the field 'category': category is 'a|b'"),
-        ('{"category": "../x"}', "the field 'category'"),
-        ('{"category": ""}', "the field 'category'"),
         (b'{"content": "\xff"}', "line 1: it is not UTF-8 text (byte 13)"),
         ('{"content": "x"}'.encode("utf-16"), "it is UTF-16: save it as UTF-8"),
         ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n", "line 1: there are merge-conflict markers"),
@@ -291,35 +282,9 @@ def test_a_broken_record() -> None:
         assert said in why(RECORD, text)
 
 
-def test_a_message_of_the_json_reader_ends_with_a_word() -> None:
-    assert why(RECORD, '{"content": "line\nend"}').endswith("it is not JSON: invalid control character")
-
-
-def test_values_that_cannot_be() -> None:
-    for fields, said in [
-        ({}, "'content' is missing"),
-        ({"content": "x", "kind": "thought"}, "kind is 'thought': use one of"),
-        ({"content": "x", "layer": "deep"}, "layer is 'deep'"),
-        ({"content": "x", "confidence": 1.5}, "confidence is 1.5"),
-        ({"content": "x\u0000"}, "content has NUL"),
-        ({"content": "\ud800"}, "lone surrogate"),
-        ({"content": "x" * 100_001}, "100,001 characters"),
-        ({"content": "x", "valid_from": "2026-01-02", "valid_to": "2026-01-01"}, "valid_to lies before"),
-    ]:
-        with pytest.raises(InvalidInput, match=said):
-            read(fields)
-
-
 def test_no_message_quotes_a_memory() -> None:
     for text in ('{"content": "secret', '{"content": ["secret"]}', "secret", '{"content": "secret"} x'):
         assert "secret" not in why(RECORD, text)
-
-
-def test_broken_lines_are_named_by_their_number() -> None:
-    assert why(CHAT, '{"id": "chat:1"}\n{"tool_calls": [{"name": "x"}]}\n').startswith(
-        "line 2: the field 'tool_calls'"
-    )
-    assert "it is empty" in why(CHAT, "\n\n")
 
 
 def test_conflict_markers_in_a_page_are_refused_unless_it_had_them() -> None:
@@ -335,21 +300,6 @@ def test_an_empty_page_is_a_mishap_unless_it_was_empty() -> None:
     assert "it is empty" in why("memory/MEMORY.md", b"", was="something\n")
     assert parsing.read_page("memory/MEMORY.md", b"") == ""
     assert parsing.read_page("memory/MEMORY.md", b"\n", was="something\n") == "\n"
-
-
-def test_absurd_sizes_are_refused_before_anything_is_read() -> None:
-    with pytest.raises(InvalidInput, match="it has 10,000,000,000 bytes: at most 4,194,304 are allowed"):
-        parsing.check_size("memory/MEMORY.md", 10**10)
-    parsing.check_size("memory/MEMORY.md", 1000)
-    assert "4,194,305 bytes" in why("memory/MEMORY.md", b"x" * (4 * 2**20 + 1))
-    with pytest.raises(InvalidInput, match="250,000 characters"):
-        parsing.build_page("MEMORY.md", "x" * 250_000, now=NOW)
-
-
-def test_a_session_file_has_the_id_of_its_name() -> None:
-    assert parsing.build_session_state({}, path=CHAT, now=NOW).id == "chat:1"
-    with pytest.raises(InvalidInput, match="not that of the file"):
-        parsing.build_session_state({"id": "chat:2"}, path=CHAT, now=NOW)
 
 
 def test_a_turn_stays_in_its_session_and_scope() -> None:

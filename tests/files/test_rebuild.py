@@ -257,7 +257,6 @@ def test_broken_files_are_listed_and_left_and_all_others_are_taken(folder: Path)
     rebuilt = again(folder)
     assert {broken.path: broken.why.split(":")[0] for broken in rebuilt.broken} == {
         "memory/a/broken.json": "line 1, column 13",
-        "memory/a/twin.json": "it would say the same as the record '000000000001'",
         "memory/copy.json": f"the record '000000000001' is in {build_note_path(1)}",
         "sessions/other.jsonl": "line 2",
         "memory/link.json": "it is a symbolic link, which is not followed",
@@ -270,19 +269,6 @@ def test_broken_files_are_listed_and_left_and_all_others_are_taken(folder: Path)
         assert {each.path for each in edited_folder.importer.problems()} == {
             broken.path for broken in rebuilt.broken
         }
-
-
-def test_of_two_files_of_one_session_the_first_counts(folder: Path) -> None:
-    with open_edited_folder(folder) as edited_folder:
-        edited_folder.add(make_session("chat:1"), make_turn(0, "chat:1"))
-        first = edited_folder.read(CHAT).split("\n")[0]
-        edited_folder.write("sessions/chat%3A1.jsonl", f"{first}\n")  # as Windows names it
-    lose(folder)
-    rebuilt = again(folder)
-    assert rebuilt.sessions == 1
-    (broken,) = rebuilt.broken
-    assert broken.path == CHAT
-    assert "the session 'chat:1' is in another file too" in broken.why
 
 
 @pytest.mark.parametrize(
@@ -398,16 +384,6 @@ def test_nothing_is_done_while_others_write_files(folder: Path, monkeypatch: pyt
         with edited_folder.state.lock(), pytest.raises(StoreUnavailable, match="try again"):
             again(folder, force=True)
     assert not list(folder.glob("reverie.db.broken*"))
-
-
-def test_progress_is_told(folder: Path) -> None:
-    with open_edited_folder(folder) as edited_folder:
-        fill(edited_folder)
-        count = len(edited_folder.files())
-    lose(folder)
-    told: list[tuple[int, int]] = []
-    rebuild(folder, analyse=analyze, progress=lambda done, total: told.append((done, total)))
-    assert told == [(number, count) for number in range(1, count + 1)]
 
 
 _KILLED = """

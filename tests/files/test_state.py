@@ -10,15 +10,12 @@ import stat
 import subprocess
 import sys
 import textwrap
-import threading
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Change, JournalEntry
 from reverie.files.state import (
     NO_PROGRESS,
     FileRecord,
@@ -27,10 +24,8 @@ from reverie.files.state import (
     StateBusy,
     StateUnavailable,
     compute_checksum,
-    compute_stamp,
 )
 from tests.files.hand_edit_fixture import build_note_path, make_note, open_edited_folder
-from tests.support.contract.factories import NOW, make_record
 
 A = FileRecord("memory/a/1.json", 10, 1_700_000_000_000_000_001, compute_checksum(b"a"))
 B = FileRecord("memory/b.json", 20, 1_700_000_000_000_000_002, compute_checksum(b"b"))
@@ -72,79 +67,6 @@ def ended(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_path: Path) -> None:
-    with state.lock() as ledger:
-        ledger.put([A, B, C])
-        ledger.advance(MirrorProgress(7, "stamp"))
-        ledger.mark_due(["memory/due.json", "memory/due.json"])
-        ledger.note("problem", "x", {"why": "bad"})
-        assert ledger.find(A.path) == A
-    state.close()
-    again = FileState(tmp_path)
-    assert again.known() == {each.path: each for each in (A, B, C)}
-    assert again.known("memory/") == {A.path: A, B.path: B}
-    assert again.known("memory/a/") == {A.path: A}
-    assert again.find(C.path) == C
-    assert again.find("memory/a") is None
-    assert (again.progress, again.count(), again.due()) == (
-        MirrorProgress(7, "stamp"),
-        3,
-        ["memory/due.json"],
-    )
-    assert again.notes("problem") == {"x": {"why": "bad"}}
-    assert again.notes("conflict") == {}
-    again.close()
-
-
-def test_an_error_inside_the_lock_undoes_what_was_set(state: FileState) -> None:
-    def fail() -> None:
-        with state.lock() as ledger:
-            ledger.put([A])
-            raise RuntimeError("on the way")
-
-    with pytest.raises(RuntimeError, match="on the way"):
-        fail()
-    assert state.known() == {}
-    with state.lock() as ledger:
-        ledger.put([B])
-    assert state.known() == {B.path: B}
-
-
-def test_the_thread_that_holds_the_lock_takes_it_again(state: FileState) -> None:
-    with state.lock() as outer:
-        with state.lock(0.0) as inner:
-            inner.put([A])
-        assert inner is outer
-        assert state.known() == {A.path: A}
-    assert state.known() == {A.path: A}
-
-
-def test_another_thread_waits_and_is_told_when_it_takes_too_long(state: FileState) -> None:
-    refused: list[StateUnavailable] = []
-    let_go = threading.Event()
-    taken = threading.Event()
-
-    def hold() -> None:
-        with state.lock() as ledger:
-            ledger.put([A])
-            taken.set()
-            let_go.wait(10)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    taken.wait(10)
-    try:
-        with state.lock(0.05):
-            pass
-    except StateBusy as error:
-        refused.append(error)
-    let_go.set()
-    thread.join()
-    assert refused
-    with state.lock(5.0) as ledger:
-        assert ledger.known() == {A.path: A}
-
-
 def test_another_process_is_kept_out_until_it_lets_go(state: FileState, tmp_path: Path) -> None:
     process = holding(tmp_path, "sys.stdin.readline()")
     with pytest.raises(StateBusy), state.lock(0.05):
@@ -168,26 +90,6 @@ def test_a_killed_process_lets_go_and_leaves_nothing_half_done(state: FileState,
         assert ledger.known() == {A.path: A}
         ledger.put([B])
     assert state.known() == {A.path: A, B.path: B}
-
-
-@pytest.mark.slow
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    script = """
-        import sys
-        from pathlib import Path
-        from reverie.files.state import *
-        state = FileState(Path(sys.argv[1]))
-        for n in range(30):
-            with state.lock(60) as ledger:
-                ledger.put([FileRecord(f"memory/{sys.argv[2]}-{n}.json", n, n, n)])
-                ledger.advance(MirrorProgress(ledger.progress.sequence + 1, "x"))
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
-    running = [subprocess.Popen([*command, str(number)]) for number in range(4)]
-    assert [process.wait(100) for process in running] == [0, 0, 0, 0]
-    state = FileState(tmp_path)
-    assert (state.count(), state.progress.sequence) == (120, 120)
-    state.close()
 
 
 @pytest.mark.parametrize("umask", [0, 0o077, 0o777])
@@ -258,33 +160,6 @@ def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Pa
     again.close()
 
 
-@pytest.mark.parametrize("column", ["files.path", "notes.value", "due.path", "progress.stamp"])
-def test_text_that_is_not_utf_8_is_begun_anew(state: FileState, tmp_path: Path, column: str) -> None:
-    with state.lock() as ledger:
-        ledger.put([A])
-        ledger.note("problem", "a", {"why": "b"})
-        ledger.mark_due([A.path])
-    state.close()
-    table, _, name = column.partition(".")
-    with sqlite3.connect(tmp_path / "files.db") as file:
-        file.execute(f"UPDATE {table} SET {name} = CAST(x'ff' AS TEXT)")
-    file.close()
-    for read_all in (
-        lambda state: (state.known(), state.notes("problem"), state.due(), state.progress),
-        lambda state: read_in_lock(state),
-    ):
-        again = FileState(tmp_path)
-        with contextlib.suppress(StateUnavailable):
-            read_all(again)
-        assert read_all(again) == ({}, {}, [], NO_PROGRESS)
-        again.close()
-
-
-def read_in_lock(state: FileState) -> tuple[object, ...]:
-    with state.lock() as ledger:
-        return ledger.known(), ledger.notes("problem"), ledger.due(), ledger.progress
-
-
 def test_a_hand_edit_is_imported_although_the_state_of_the_files_is_damaged(tmp_path: Path) -> None:
     with open_edited_folder(tmp_path / "memory") as folder:
         folder.add(make_note(1))
@@ -332,24 +207,6 @@ def test_a_file_removed_while_it_is_open_is_missed(state: FileState, tmp_path: P
     other.close()
 
 
-def test_without_a_folder_it_cannot_be_used(tmp_path: Path) -> None:
-    state = FileState(tmp_path / "missing")
-    with pytest.raises(StateUnavailable), state.lock():
-        pass
-    with pytest.raises(StateUnavailable):
-        state.known()
-    state.close()
-
-
-def test_a_folder_in_its_place_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "files.db").mkdir()
-    state = FileState(tmp_path)
-    with pytest.raises(StateUnavailable):
-        state.known()
-    assert (tmp_path / "files.db").is_dir()
-    state.close()
-
-
 def test_once_closed_it_stays_closed(state: FileState) -> None:
     state.known()
     state.close()
@@ -358,77 +215,6 @@ def test_once_closed_it_stays_closed(state: FileState) -> None:
         state.known()
     with pytest.raises(StateUnavailable), state.lock():
         pass
-
-
-def test_a_fork_leaves_both_processes_with_a_state_that_works(tmp_path: Path) -> None:
-    script = f"""
-        import os, threading, time
-        from pathlib import Path
-        from reverie.files.state import *
-        state = FileState(Path({str(tmp_path)!r}))
-        done = threading.Event()
-        def work():
-            n = 0
-            while not done.is_set():
-                with state.lock() as ledger:
-                    ledger.put([FileRecord(f"memory/thread-{{n}}.json", n, n, n)])
-                n += 1
-        thread = threading.Thread(target=work); thread.start()
-        for _ in range(20):
-            child = os.fork()
-            if child == 0:
-                with state.lock(20) as ledger:
-                    ledger.put([FileRecord(f"memory/child-{{os.getpid()}}.json", 1, 2, 3)])
-                os._exit(0)
-            assert os.waitpid(child, 0)[1] == 0
-        done.set(); thread.join()
-        with state.lock() as ledger:
-            print(len(ledger.known("memory/")), len([p for p in ledger.known() if "child" in p]))
-    """
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split()[1] == "20"
-
-
-def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
-    row = JournalEntry(
-        sequence=3,
-        batch=3,
-        at=NOW,
-        actor="owner",
-        operation="save",
-        note="why",
-        key=3,
-        subject="record",
-        edit=Change(before=None, after=make_record()),
-    )
-    assert compute_stamp(replace(row, edit=None, note="")) == compute_stamp(row)
-    assert (
-        len(
-            {
-                compute_stamp(row),
-                compute_stamp(replace(row, key=2)),
-                compute_stamp(replace(row, actor="agent")),
-            }
-        )
-        == 3
-    )
-
-
-def test_a_text_that_is_not_that_of_the_file_is_not_believed(state: FileState) -> None:
-    path = "memory/HISTORY.md"
-    with state.lock() as ledger:
-        ledger.append_text(FileRecord(path, 10, 1, compute_checksum(b"begun so, ended so")), b"ended so")
-        assert ledger.read_text(path) is None  # its beginning is not known
-        ledger.put_text(FileRecord(path, 1, 1, compute_checksum(b"a")), b"a")
-        ledger.put([FileRecord(path, 1, 1, compute_checksum(b"b"))])
-        assert ledger.read_text(path) is None
 
 
 def test_scrubbing_leaves_no_text_of_a_file_that_was_changed_or_removed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -79,29 +78,6 @@ def test_an_edit_comes_in_at_once(edited_folder: EditedFolder) -> None:
         watched.wait_for(lambda: edited_folder.record(1).content == "Edited")
         watched.wait_for(lambda: watched.told)
         assert [taken.what for taken in watched.told[0].taken] == ["changed"]
-
-
-def test_files_added_moved_and_deleted_come_in_too(edited_folder: EditedFolder) -> None:
-    with Watched(edited_folder) as watched:
-        edited_folder.write("memory/new/deep/er.json", '{"content": "New"}')
-        watched.wait_for(lambda: len(edited_folder.list_hand_edits()) == 1)
-        edited_folder.path("memory/ideas").mkdir()
-        edited_folder.path(build_note_path(1)).rename(edited_folder.path("memory/ideas/000000000001.json"))
-        watched.wait_for(lambda: edited_folder.record(1).category == "ideas")
-        edited_folder.path("memory/ideas/000000000001.json").unlink()
-        watched.wait_for(lambda: edited_folder.record(1).archived)
-        edited_folder.write("memory/MEMORY.md", "two\n")
-        watched.wait_for(lambda: edited_folder.store.pages()[0].content == "two\n")
-
-
-def test_a_folder_that_comes_back_is_watched_again(edited_folder: EditedFolder) -> None:
-    with Watched(edited_folder) as watched:
-        shutil.rmtree(edited_folder.path("memory"))
-        watched.wait_for(lambda: edited_folder.path(build_note_path(1)).exists())
-        time.sleep(0.3)
-        edited_folder.edit(build_note_path(1), content="Edited")
-        watched.wait_for(lambda: edited_folder.record(1).content == "Edited")
-        assert not edited_folder.record(1).archived
 
 
 def test_what_is_broken_is_told_once(edited_folder: EditedFolder) -> None:

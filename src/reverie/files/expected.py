@@ -16,24 +16,7 @@ from reverie.domain.living_page import strip_intact_block
 from reverie.domain.page import HISTORY, MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.ids import is_id
-from reverie.files.layout import (
-    FIRST_LINE,
-    build_home,
-    build_page_path,
-    build_path,
-    build_session_path,
-    has_own_file,
-    parse_form,
-    parse_home,
-    parse_path,
-    render_added_lines,
-    render_lines,
-    render_log,
-    render_page,
-    render_record,
-    render_session,
-    render_turns,
-)
+from reverie.files import layout
 from reverie.files.names import parse_session_id
 from reverie.files.state import FileStateReader
 from reverie.stores.living_page import read_memory_pages
@@ -67,16 +50,24 @@ def read_values(store: Store, state: FileStateReader, path: str) -> Sequence[Val
     Raises:
         StoreCorrupt: something of it cannot be read.
     """
-    place = parse_path(path)
+    place = layout.parse_path(path)
     if place is None:
         return []
     match place.form:
         case "record":
             records = store.records([place.name]) if is_id(place.name) else []
-            return [each for each in records if has_own_file(each, state.layout) and build_path(each) == path]
+            return [
+                each
+                for each in records
+                if layout.has_own_file(each, state.layout) and layout.build_path(each) == path
+            ]
         case "lines":
             records = store.records(state.read_ids(path))
-            return [record for record in records if build_home(record, state.layout) == parse_home(path)]
+            return [
+                record
+                for record in records
+                if layout.build_home(record, state.layout) == layout.parse_home(path)
+            ]
         case "session":
             session = _find_session(store, path, place.name)
             return [] if session is None else [session, *store.turns(session=session.id)]
@@ -88,21 +79,21 @@ def read_values(store: Store, state: FileStateReader, path: str) -> Sequence[Val
 
 def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
     """Return the content of a file that shows these values; None for none, and for turns without a session."""
-    match parse_form(path) if values else None:
+    match layout.parse_form(path) if values else None:
         case "record":
-            return ExpectedContent(render_record(next(iter(values))))
+            return ExpectedContent(layout.render_record(next(iter(values))))
         case "page":
-            return ExpectedContent(render_page(next(iter(values))))
+            return ExpectedContent(next(iter(values)).content.encode())
         case "lines":
-            return ExpectedContent(render_lines(path, values), len(values))
+            return ExpectedContent(layout.render_lines(path, values), len(values))
         case "log":
             paragraphs = sorted(values, key=attrgetter("position"))
-            return ExpectedContent(render_log(paragraphs[0].page, paragraphs), len(paragraphs))
+            return ExpectedContent(layout.render_log(paragraphs[0].page, paragraphs), len(paragraphs))
         case "session":
             states = [value for value in values if isinstance(value, SessionState)]
             turns = [value for value in values if isinstance(value, Turn)]
             turns.sort(key=attrgetter("position"))
-            return ExpectedContent(render_session(states[0], turns), len(turns)) if states else None
+            return ExpectedContent(layout.render_session(states[0], turns), len(turns)) if states else None
         case None:
             return None
 
@@ -122,7 +113,7 @@ def is_earlier_content(
         data: Its content.
         after: The number of the last entry of the journal that the file is known to show; 0 if that is not known.
     """
-    place = parse_path(path)
+    place = layout.parse_path(path)
     if place is None:
         return False
     if place.form in ("record", "page"):
@@ -133,7 +124,7 @@ def is_earlier_content(
     content, shown = render_expected_content(store, state, path), state.progress.sequence
     if content is not None and content.data == data:
         return True
-    known = state.read_text(path) or (FIRST_LINE if place.form == "lines" else b"")
+    known = state.read_text(path) or (layout.FIRST_LINE if place.form == "lines" else b"")
     ours, theirs = Counter(known.splitlines()), Counter(data.splitlines())
     if shown and (differing := ours - theirs | theirs - ours):
         rows = iter_rows_forwards(store, after=shown)
@@ -151,26 +142,26 @@ def _render_row(path: str, row: JournalEntry) -> Iterator[bytes]:
     for value in row.values:
         match value:
             case Record():
-                yield render_added_lines(path, [value]).rstrip()
+                yield layout.render_added_lines(path, [value]).rstrip()
             case Paragraph():
-                yield from render_log(value.page, [value]).splitlines()
+                yield from layout.render_log(value.page, [value]).splitlines()
             case Turn():
-                yield render_turns([value]).rstrip()
+                yield layout.render_turns([value]).rstrip()
             case SessionState():
-                yield render_session(value, []).rstrip()
+                yield layout.render_session(value, []).rstrip()
 
 
 def _iter_contents(store: Store, path: str, name: str, after: int) -> Iterator[bytes]:
     """Yield every content that the file of a record or page should have had, as far as the journal tells."""
     for row in iter_rows_forwards(store, id=name, after=after):
         for value in row.values:
-            if build_path(value) == path and (content := render_values(path, [value])) is not None:
+            if layout.build_path(value) == path and (content := render_values(path, [value])) is not None:
                 yield content.data
 
 
 def drop_block(path: str, data: bytes) -> bytes:
     """Return the content of `MEMORY.md` without a block that nobody has edited; other content as it is."""
-    if path != build_page_path(MEMORY):
+    if path != layout.build_page_path(MEMORY):
         return data
     return (
         strip_intact_block(data.decode("utf-8", "surrogateescape")).strip().encode("utf-8", "surrogateescape")
@@ -180,9 +171,9 @@ def drop_block(path: str, data: bytes) -> bytes:
 def _find_session(store: Store, path: str, name: str) -> SessionState | None:
     session = parse_session_id(name)
     if session is not None:
-        return store.session(session) if build_session_path(session) == path else None
+        return store.session(session) if layout.build_session_path(session) == path else None
     states = (overview.state for overview in store.sessions())
-    return next((state for state in states if build_session_path(state.id) == path), None)
+    return next((state for state in states if layout.build_session_path(state.id) == path), None)
 
 
 def find_pending_ids(store: Store, state: FileStateReader) -> set[str]:

@@ -19,7 +19,6 @@ import os
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -30,13 +29,11 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreU
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
-from reverie.domain.text.validation import validate_text, validate_values
 from reverie.files.claim import RENEW_S, claim_folder
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
 from reverie.files.layout import Layout, build_page_path, build_path, parse_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
-from reverie.files.scan import scan
 from reverie.files.state import FileState
 from reverie.stores.writer import StoreWriter
 
@@ -65,9 +62,7 @@ SHARE = 0.02
 
 _FEW_FILES = 2_000
 _DUE_EVERY_S = 1.0
-_DURATIONS_KEPT = 5
 _BATCHES = 20
-_LONGEST_PATH = 4_096
 _LONGEST_WAIT_S = 86_400
 _IMPORT, _WRITE = "import", "write"
 _CLOSED = "the memory has been closed"
@@ -103,7 +98,7 @@ class MemoryFolder:
         self._failure = ""
         self._claimed_at = time.monotonic()
         self._other_machine = ""
-        self._scan_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
+        self._scan_s: float | None = None
         self._scanned_at = 0.0
         self._retry_at = 0.0
         _OPEN.add(self)
@@ -224,30 +219,20 @@ class MemoryFolder:
             if self._mirror.needs_fresh_start():
                 self.start()
             else:
-                took = self._estimate_scan_seconds()
-                is_due = took <= FREE_S or time.monotonic() - self._scanned_at > took / SHARE
-                if is_due and took <= QUICK_S:
-                    self._take_in(None)
-                elif changed := self._find_changed_pages():
-                    self._take_in(changed)
+                took = self._state.count() * FILE_S if self._scan_s is None else self._scan_s
+                is_due = time.monotonic() - self._scanned_at > (took - FREE_S) / SHARE
+                if (is_due and took <= QUICK_S) or self._has_changed_page():
+                    self._take_in()
                 if is_due and took > QUICK_S:
                     self._schedule_job(_IMPORT)
             self._follow()
 
-    def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
+    def take_in(self) -> HandEditReport:
         """Import hand edits, and write the files that change.
-
-        Args:
-            paths: Which files or folders to examine, relative to the memory's folder; None for all.
 
         Returns:
             The hand edits; none if the files could not be examined, with the reason.
-
-        Raises:
-            InvalidInput: the paths are not texts; nothing was examined.
         """
-        if paths is not None:
-            paths = _validate_paths(paths)
         if self._closed or self._catching_up:
             return HandEditReport(failure=_CLOSED if self._closed else _CATCHING_UP)
         report = HandEditReport()
@@ -255,7 +240,7 @@ class MemoryFolder:
             self._mirror.prepare()
             if self._mirror.needs_fresh_start():
                 self._write_all()
-            report = self._take_in(paths)
+            report = self._take_in()
         report.failure = self._failure
         return report
 
@@ -283,7 +268,6 @@ class MemoryFolder:
         Raises:
             InvalidInput: one is not the path of a file of a memory; nothing was done.
         """
-        paths = _validate_paths(paths)
         for path in paths:
             if parse_path(path) is None:
                 raise InvalidInput(f"path is {quote_value(path)}: name a file below memory/ or sessions/")
@@ -296,11 +280,6 @@ class MemoryFolder:
             self._sync()
 
     # -- problems ---------------------------------------------------------------------------------------
-
-    @property
-    def failed(self) -> int:
-        """Number of files that this process could not write and has not written since."""
-        return len(self._mirror.failed)
 
     def find_unwritten(self) -> dict[str, str]:
         """Return why files do not show the latest changes, by path; the empty path stands for all files."""
@@ -318,30 +297,19 @@ class MemoryFolder:
         """Return the files that could not be written or imported, of those that were tried so far."""
         from reverie.stores.protocol import StoreProblem  # here: seldom needed
 
+        room = "see that there is room and that the folder is writable; it is tried again automatically"
         found = [
-            StoreProblem(
-                what=f"{path!r} could not be written: {why}" if path else f"no file could be written: {why}",
-                fix="see that there is room and that the folder is writable; it is tried again automatically",
-            )
+            (f"{repr(path) if path else 'no file'} could not be written: {why}", room)
             for path, why in sorted(self._mirror.failed.items())
         ]
-        with self._suppress_errors():
-            found += [
-                StoreProblem(
-                    what=f"{broken.path!r} could not be imported: {broken.why}",
-                    fix="correct the file; until then its last good content holds",
-                )
-                for broken in self._hands.problems()
-            ]
+        for broken in self._hands.problems():
+            what = f"{broken.path!r} could not be imported: {broken.why}"
+            found.append((what, "correct the file; until then its last good content holds"))
         if self._other_machine:
-            found.append(
-                StoreProblem(what=self._other_machine, fix="close the memory on one of the machines")
-            )
+            found.append((self._other_machine, "close the memory on one of the machines"))
         if self._failure:
-            found.append(
-                StoreProblem(what=f"hand edits were not imported: {self._failure}", fix="see the log")
-            )
-        return found
+            found.append((f"hand edits were not imported: {self._failure}", "see the log"))
+        return [StoreProblem(what=what, fix=fix) for what, fix in found]
 
     def conflicts(self) -> list[ConflictFile]:
         """Return the conflicts between hand edits and the program that are not settled yet."""
@@ -369,7 +337,7 @@ class MemoryFolder:
         if self._mirror.needs_fresh_start() or self._mirror.count_pending_changes() > AT_ONCE:
             self._write_all()  # first find out which files are up to date
         if not self._closed:
-            self._take_in(None, wait_s=SAVING_S)
+            self._take_in(wait_s=SAVING_S)
             self._write_all()
 
     def _follow(self) -> None:
@@ -411,29 +379,20 @@ class MemoryFolder:
         """Return whether changes of this process are pending."""
         return self._has_composed or self._own_sequence > self._state.progress.sequence
 
-    def _take_in(self, paths: Iterable[str] | None, *, wait_s: float = QUIET_S) -> HandEditReport:
+    def _take_in(self, *, wait_s: float = QUIET_S) -> HandEditReport:
         began = time.monotonic()
-        report = self._hands.take_in(paths, wait_s=wait_s)
-        now = time.monotonic()
-        if paths is None:
-            self._scanned_at = now
-            if not report:
-                self._scan_durations.append(now - began)
+        report = self._hands.take_in(wait_s=wait_s)
+        self._scanned_at = time.monotonic()
         if report:
             self._write_all()
+        else:
+            self._scan_s = self._scanned_at - began
         return report
 
-    def _estimate_scan_seconds(self) -> float:
-        """Return the shortest of the last scan times, because the machine may be busy; a new process has to guess."""
-        if not self._scan_durations:
-            return self._state.count() * FILE_S
-        return min(self._scan_durations)
-
-    def _find_changed_pages(self) -> list[str]:
-        today = self._clock().astimezone(UTC).date()
-        paths = [build_page_path(name) for name in (MEMORY_PAGE, HISTORY, format_daily_note_name(today))]
-        known = {path: written for path in paths if (written := self._state.find(path)) is not None}
-        return paths if scan(self._root, known, paths) else []
+    def _has_changed_page(self) -> bool:
+        """Return whether one of the pages that stand in prompts is not as it was written."""
+        today = format_daily_note_name(self._clock().astimezone(UTC).date())
+        return any(self._mirror.is_changed(build_page_path(name)) for name in (MEMORY_PAGE, HISTORY, today))
 
     # -- the background ----------------------------------------------------------------------------------
 
@@ -589,11 +548,6 @@ class FolderWatcher:
         if report.taken or report.lost or problems - self._problems:
             self._tell(report)
         self._problems = problems
-
-
-def _validate_paths(paths: object) -> list[str]:
-    given = validate_values(paths, name="paths", of="texts")
-    return [validate_text(path, name="path", longest=_LONGEST_PATH) for path in given]
 
 
 _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()

@@ -320,11 +320,6 @@ def infer_line_kind(place: FileLocation, category: str | None) -> Kind:
     return "event" if place.is_day else infer_kind(category) or "fact"
 
 
-def render_page(page: Page) -> bytes:
-    """Return the content of a page's file: its text, unchanged."""
-    return page.content.encode()
-
-
 def render_log(name: str, paragraphs: Sequence[Paragraph]) -> bytes:
     """Return the content of a log's file: the text of its paragraphs.
 

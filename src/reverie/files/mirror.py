@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
+from reverie.files import layout
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.conversion import adopt_pages, convert
 from reverie.files.expected import (
@@ -42,24 +44,7 @@ from reverie.files.expected import (
     render_expected_content,
     render_values,
 )
-from reverie.files.layout import (
-    MAX_LINES,
-    MAX_PAGE_BYTES,
-    MEMORY,
-    SESSIONS,
-    Form,
-    Layout,
-    build_numbered_path,
-    build_page_path,
-    build_path,
-    build_stem,
-    has_own_file,
-    parse_form,
-    render_added_lines,
-    render_addition,
-    render_turns,
-    split_numbered_path,
-)
+from reverie.files.layout import Layout
 from reverie.files.state import (
     NO_PROGRESS,
     FileRecord,
@@ -74,41 +59,17 @@ from reverie.stores.living_page import read_block
 from reverie.stores.protocol import Store
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class FileChanges:
     """Changes of one file.
 
     Attributes:
-        last: The number of the last of them.
         values: The values that changed, by id, as the last change left them; None for one that left the file.
         only_added: Whether no value that was in the file before was changed or removed.
     """
 
-    last: int = 0
     values: dict[str, Value | None] = field(default_factory=dict)
     only_added: bool = True
-
-
-def find_changed_files(rows: Iterable[JournalEntry], layout: str) -> dict[str, FileChanges]:
-    """Return the files that journal entries, in their order, affect, by path; not the pages of records."""
-
-    def find_path(value: Value | None) -> str | None:
-        if value is None or (isinstance(value, Record) and not has_own_file(value, layout)):
-            return None
-        return build_path(value)
-
-    files: dict[str, FileChanges] = {}
-    for row in rows:
-        if row.edit is None:
-            continue
-        value = row.edit.value
-        old_path, new_path = find_path(row.before), find_path(row.after)
-        for path in dict.fromkeys(filter(None, (old_path, new_path))):
-            file = files.setdefault(path, FileChanges())
-            file.last = row.sequence
-            file.only_added &= path != old_path or value.id in file.values
-            file.values[value.id] = value if path == new_path else None
-    return files
 
 
 _log = logging.getLogger("reverie")
@@ -116,13 +77,13 @@ _log = logging.getLogger("reverie")
 FILES_FAILED = "files.failed"
 """Name of the store's counter of files that could not be written."""
 
-_GROWING: frozenset[Form] = frozenset({"session", "log", "lines"})
+_GROWING: frozenset[layout.Form] = frozenset({"session", "log", "lines"})
 _BATCH = 250
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
 _TOLD = 3
-_TOPS = (MEMORY, SESSIONS)
-_PAGE = build_page_path(MEMORY_PAGE)
+_TOPS = (layout.MEMORY, layout.SESSIONS)
+_PAGE = layout.build_page_path(MEMORY_PAGE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -228,6 +189,15 @@ class MirrorWriter:
             return self._store.sequence() > 0
         return any(self.disk.is_lost(top) and self._state.known(f"{top}/") for top in _TOPS)
 
+    def is_changed(self, path: str) -> bool:
+        """Return whether a file is not as it was written; False for a link, which a scan reports."""
+        with contextlib.suppress(UnsafePath):
+            known, seen = self._state.find(path), self.disk.stat(path)
+            return (known is None) != (seen is None) or (
+                known is not None and seen is not None and not _is_unchanged(known, seen)
+            )
+        return False
+
     def count_pending_changes(self) -> int:
         """Return how many changes the files do not show yet."""
         newest = 0
@@ -281,7 +251,7 @@ class _Batch:
 
     # -- after failures ----------------------------------------------------------------------------------
 
-    def check_state(self, root: Path, layout: Layout) -> None:
+    def check_state(self, root: Path, layout: layout.Layout) -> None:
         """Clear the state if it belongs to another store, convert another layout, settle what killed processes left."""
         self._clear_foreign_state()
         if self._ledger.layout != layout:
@@ -329,7 +299,7 @@ class _Batch:
             if self._disk.is_lost(top) and (missing := self._ledger.known(f"{top}/")):
                 _log.warning("the folder %r is missing and is written again from the store", top)
                 self._ledger.drop(missing)
-                for path in self._ledger.find_pages() if top == MEMORY else ():
+                for path in self._ledger.find_pages() if top == layout.MEMORY else ():
                     self._ledger.set_ids(path, [])
                 self._ledger.advance(NO_PROGRESS)
 
@@ -346,59 +316,56 @@ class _Batch:
             return True
         newest = self._store.sequence()  # before any content is read
         is_last = rows[-1].sequence >= newest
-        files = find_changed_files(rows, self._ledger.layout)
-        changed = {path: file for path, file in files.items() if file.last > shown.get(path, 0)}
-        changed |= self._place_records(rows, shown)
-        rewritten = set(changed)
-        for path, file in changed.items():
-            if (is_last or parse_form(path) == "lines") and self._append(path, file):
-                rewritten -= set() if is_last else {path}
-            else:
+        for path, changes in self._find_changes(rows, shown).items():
+            is_appended = (is_last or layout.parse_form(path) == "lines") and self._append(path, changes)
+            if not is_appended:
                 self._write(path)
+            if is_last or not is_appended:
+                shown[path] = newest
         forgotten = [row.sequence for row in rows if row.forgotten]
         erased = frozenset[str]().union(*(self._erased.get(sequence, ()) for sequence in forgotten))
         if not self._erased.keys() >= set(forgotten) and shown.get("", 0) < newest:
             erased |= self._ledger.known().keys()  # nothing says what was erased
-            rewritten.add("")
+            shown[""] = newest
         for path in erased:
             self._write(path)
-        shown.update(dict.fromkeys(rewritten, newest))
         self._ledger.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
         return is_last
 
-    def _place_records(
+    def _find_changes(
         self, rows: Iterable[JournalEntry], shown: Mapping[str, int]
-    ) -> dict[str, FileChanges]:
-        """Return the changes of pages of records, after every changed record was put on its page."""
-        ledger, layout = self._ledger, self._ledger.layout
-        last = {
-            row.edit.value.id: row.sequence
-            for row in rows
-            if row.edit is not None and isinstance(row.edit.value, Record)
-        }
-        files: dict[str, FileChanges] = {}
+    ) -> Mapping[str, FileChanges]:
+        """Return the changes of files by path, after every changed record was put on its page."""
+        ledger, kind = self._ledger, self._ledger.layout
+        files: defaultdict[str, FileChanges] = defaultdict(FileChanges)
+        changed_records: dict[str, int] = {}
 
-        def change(path: str, name: str, value: Record | None, *, is_added: bool = False) -> None:
-            file = files.setdefault(path, FileChanges())
-            file.last = max(file.last, last[name])
-            file.only_added &= is_added
-            file.values[name] = value
+        def note(path: str, name: str, value: Value | None, *, is_added: bool) -> None:
+            files[path].only_added &= is_added or name in files[path].values
+            files[path].values[name] = value
 
-        for name, record in self._read_records(list(last)).items():
-            path = ledger.locate(name)
-            stem = None if record is None else build_stem(record, layout)
-            if path is not None and split_numbered_path(path)[0] != stem:
-                ledger.set_ids(path, [each for each in ledger.read_ids(path) if each != name])
-                change(path, name, None)
-                path = None
-            if record is None or stem is None:
+        for row in rows:
+            if row.edit is None:
                 continue
-            if path is None:
-                path = self._find_room(stem)
-                ledger.set_ids(path, [*ledger.read_ids(path), name])
-                change(path, name, record, is_added=True)
-            elif last[name] > shown.get(path, 0):
-                change(path, name, record)
+            value = row.edit.value
+            if isinstance(value, Record):
+                changed_records[value.id] = row.sequence
+            old, new = (_find_own_path(each, kind) for each in (row.before, row.after))
+            for path in filter(None, dict.fromkeys((old, new))):
+                if row.sequence > shown.get(path, 0):
+                    note(path, value.id, value if path == new else None, is_added=path != old)
+        for name, record in self._read_records(list(changed_records)).items():
+            page, stem = ledger.locate(name), None if record is None else layout.build_stem(record, kind)
+            if page is not None and layout.parse_home(page) != stem:
+                ledger.set_ids(page, [each for each in ledger.read_ids(page) if each != name])
+                note(page, name, None, is_added=False)
+                page = None
+            if stem is not None and page is None:
+                page = self._find_room(stem)
+                ledger.set_ids(page, [*ledger.read_ids(page), name])
+                note(page, name, record, is_added=True)
+            elif page is not None and changed_records[name] > shown.get(page, 0):
+                note(page, name, record, is_added=False)
         return files
 
     def _read_records(self, names: Sequence[str]) -> dict[str, Record | None]:
@@ -408,7 +375,7 @@ class _Batch:
         except StoreCorrupt:
             found: dict[str, Record | None] = {}
             for name in names:
-                with self._record_failure(self._ledger.locate(name) or f"{MEMORY}/{name}.json"):
+                with self._record_failure(self._ledger.locate(name) or f"{layout.MEMORY}/{name}.json"):
                     found[name] = next(iter(self._store.records([name])), None)
             return found
         return dict.fromkeys(names) | {record.id: record for record in records}
@@ -416,10 +383,12 @@ class _Batch:
     def _find_room(self, stem: str) -> str:
         """Return the last page of a stem, or the next one if that is full."""
         pages = self._ledger.count_lines(stem)
-        path = max(pages, key=lambda each: split_numbered_path(each)[1], default=f"{stem}.md")
+        path = max(pages, key=lambda each: layout.split_numbered_path(each)[1], default=f"{stem}.md")
         file = self._ledger.find(path)
-        is_full = pages.get(path, 0) >= MAX_LINES or (file is not None and file.size > MAX_PAGE_BYTES)
-        return build_numbered_path(stem, split_numbered_path(path)[1] + 1) if is_full else path
+        is_full = pages.get(path, 0) >= layout.MAX_LINES or (
+            file is not None and file.size > layout.MAX_PAGE_BYTES
+        )
+        return layout.build_numbered_path(stem, layout.split_numbered_path(path)[1] + 1) if is_full else path
 
     def write_due(self, tried: set[str]) -> bool:
         """Write some more of the files that are due; return whether these were the last.
@@ -450,7 +419,12 @@ class _Batch:
     def _append(self, path: str, changes: FileChanges) -> bool:
         """Append what is new in a file; return False if that is not enough, or not certain."""
         known = self._ledger.find(path)
-        if known is None or known.pieces < 0 or parse_form(path) not in _GROWING or not changes.only_added:
+        if (
+            known is None
+            or known.pieces < 0
+            or layout.parse_form(path) not in _GROWING
+            or not changes.only_added
+        ):
             return False
         added = [value for value in changes.values.values() if value is not None]
         with self._record_failure(path):
@@ -474,15 +448,15 @@ class _Batch:
         paragraphs = [value for value in added if isinstance(value, Paragraph)]
         records = [value for value in added if isinstance(value, Record)]
         if records:
-            return render_added_lines(known.path, records)
+            return layout.render_added_lines(known.path, records)
         if turns and len(turns) == len(added):
             positions = range(known.pieces, known.pieces + len(turns))
-            return render_turns(turns) if [turn.position for turn in turns] == [*positions] else None
+            return layout.render_turns(turns) if [turn.position for turn in turns] == [*positions] else None
         if paragraphs:
             name = paragraphs[0].page
             new = self._store.paragraphs(page=name, start=known.pieces)
             in_order = [each.id for each in new] == [each.id for each in paragraphs]
-            return render_addition(name, new, to_empty=known.pieces == 0) if in_order else None
+            return layout.render_addition(name, new, to_empty=known.pieces == 0) if in_order else None
         return None
 
     def _write(self, path: str, content: ExpectedContent | None = None) -> None:
@@ -492,33 +466,26 @@ class _Batch:
             if content is None:
                 values = read_values(self._store, self._ledger, path)
                 content = render_values(path, values)
-                if parse_form(path) == "lines":
+                if layout.parse_form(path) == "lines":
                     self._ledger.set_ids(path, [value.id for value in values])
-            if seen is None:
-                self._settle_absent(path, known, content)
-            elif (
-                known is not None
-                and content is not None
-                and _is_unchanged(known, seen)
-                and _has_same_content(known, content.data)
-            ):
-                if known.pieces != content.pieces:
-                    self._ledger.put([known._replace(pieces=content.pieces)])
+            if seen is not None:
+                self._settle_present(path, seen, known, content)
+            elif content is None:
+                self._ledger.drop([path])
+            elif known is not None:  # a person has removed it
+                self._defer_to_import(path)
             else:
-                self._settle_present(path, known, content)
+                created = self._disk.create(path, content.data, fsync=_needs_fsync(path))
+                self._record_written(path, created, content)
 
-    def _settle_absent(self, path: str, known: FileRecord | None, content: ExpectedContent | None) -> None:
-        """Create a missing file, unless a person has removed it."""
-        if content is None:
-            self._ledger.drop([path])
-        elif known is not None:  # a person has removed it
-            self._defer_to_import(path)
-        else:
-            created = self._disk.create(path, content.data, fsync=_needs_fsync(path))
-            self._record_written(path, created, content)
-
-    def _settle_present(self, path: str, known: FileRecord | None, content: ExpectedContent | None) -> None:
+    def _settle_present(
+        self, path: str, seen: FileStamp, known: FileRecord | None, content: ExpectedContent | None
+    ) -> None:
         """Replace a file unless it contains a hand edit, which may have kept size and time of the file."""
+        is_current = known is not None and content is not None and _has_same_content(known, content.data)
+        if known is not None and content is not None and is_current and _is_unchanged(known, seen):
+            self._ledger.put([known._replace(pieces=content.pieces)])
+            return
         found = self._disk.read(path)
         if found is None:
             self._defer_to_import(path)
@@ -594,9 +561,15 @@ class _Batch:
             self._failed.pop(path, None)
 
 
+def _find_own_path(value: Value | None, kind: str) -> str | None:
+    """Return the path of the file of a value; None for none, and for a record on a page."""
+    is_on_page = isinstance(value, Record) and not layout.has_own_file(value, kind)
+    return None if value is None or is_on_page else layout.build_path(value)
+
+
 def _is_torn(path: str, data: bytes, known: FileRecord | None, content: ExpectedContent | None) -> bool:
     """Return whether data is the known file with a part of what should follow, as after a kill."""
-    if content is None or parse_form(path) not in _GROWING or not content.data.startswith(data):
+    if content is None or layout.parse_form(path) not in _GROWING or not content.data.startswith(data):
         return False
     return known is None or _is_extension(path, known, data)
 
@@ -604,7 +577,7 @@ def _is_torn(path: str, data: bytes, known: FileRecord | None, content: Expected
 def _is_extension(path: str, known: FileRecord, data: bytes) -> bool:
     """Return whether data is the known content with more appended."""
     return (
-        parse_form(path) in _GROWING
+        layout.parse_form(path) in _GROWING
         and len(data) > known.size
         and compute_checksum(data[: known.size]) == known.checksum
     )
@@ -624,4 +597,4 @@ def _to_written(path: str, seen: FileStamp, content: ExpectedContent) -> FileRec
 
 def _needs_fsync(path: str) -> bool:
     """Return whether to wait for the disk: a page emptied by a power cut would look like a hand edit."""
-    return parse_form(path) in {"page", "log"}
+    return layout.parse_form(path) in {"page", "log"}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, NoReturn, get_type_hints
+from typing import Any, NamedTuple, NoReturn, get_type_hints
 
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import (
@@ -49,16 +49,8 @@ from reverie.files.names import parse_session_id
 Fields = Mapping[str, Any]
 """Present fields of a JSON object, validated, with times parsed."""
 
-LARGEST: Final[Mapping[layout.Form, int]] = MappingProxyType(
-    {
-        "record": 64 * 2**20,
-        "page": 4 * 2**20,
-        "log": 256 * 2**20,
-        "lines": 64 * 2**20,
-        "session": 1024 * 2**20,
-    }
-)
-"""Largest size in bytes of a file of each form; larger files are not read."""
+MAX_BYTES = 256 * 2**20
+"""Largest size of a file; larger ones are not read."""
 
 ANTI_PATTERN_TAG = "anti-pattern"
 """Tag of every anti-pattern."""
@@ -247,11 +239,10 @@ def read_log(path: str, data: bytes, *, was: str = "") -> list[str]:
     return [part.strip() for part in split.split(_decode_text(path, data, was=was)) if part.strip()]
 
 
-def check_size(path: str, size: int) -> None:
+def check_size(size: int) -> None:
     """Raise `InvalidInput` if a file of this size is too large."""
-    form = layout.parse_form(path)
-    if form is not None and size > LARGEST[form]:
-        raise InvalidInput(f"it has {size:,} bytes: at most {LARGEST[form]:,} are allowed")
+    if size > MAX_BYTES:
+        raise InvalidInput(f"it has {size:,} bytes: at most {MAX_BYTES:,} are allowed")
 
 
 def _find_conflict_line(text: str) -> int:
@@ -274,7 +265,7 @@ def _decode_text(path: str, data: bytes, *, was: str = "", errors: str = "strict
         was: The present text.
         errors: What to do with bytes that are not UTF-8, as for `bytes.decode`.
     """
-    check_size(path, len(data))
+    check_size(len(data))
     if not data and was:
         raise EmptiedFile("it is empty: delete the file if its content is to go, or restore it")
     if data and not data.strip(b"\0"):

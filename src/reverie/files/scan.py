@@ -7,14 +7,12 @@ archive), files that editors leave, and conflict files. Links are never followed
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
 
 from reverie.domain.living_page import parse_line
 from reverie.domain.text.shingles import PhraseMatcher
@@ -28,7 +26,7 @@ from reverie.files.layout import (
     parse_recovered_path,
 )
 from reverie.files.parsing import BrokenFile
-from reverie.files.state import FileRecord, FileState, LockedFileState, NoteKind
+from reverie.files.state import FileRecord, FileState
 
 CONFLICT = ".conflict.json"
 """Suffix of conflict files, which hold the program's version of what a person changed too."""
@@ -69,19 +67,17 @@ class FolderScan:
         return bool(self.changed or self.added or self.missing or self.recovered or self.odd or self.gone)
 
 
-def scan(root: Path, known: Mapping[str, FileRecord], paths: Iterable[str] | None = None) -> FolderScan:
-    """Scan all files, or some, without opening any; 100,000 unchanged files take about a third of a second.
+def scan(root: Path, known: Mapping[str, FileRecord]) -> FolderScan:
+    """Scan all files without opening any; 100,000 unchanged files take about a third of a second.
 
     Args:
         root: The memory's folder.
-        known: The records of all files, or at least of those that are scanned.
-        paths: The files or folders to scan, such as `memory/MEMORY.md` or `memory/projects`; None for all.
+        known: The records of all files.
     """
     scanner = _Scanner(os.fspath(root), known)
-    chosen = sorted({path.strip("/") for path in (_TOPS if paths is None else paths)})
-    for path in chosen:
-        scanner.scan_path(path)
-    return scanner.finish_scan([path for path in known if paths is None or is_within(path, chosen)])
+    for top in _TOPS:
+        scanner.scan_top(top)
+    return scanner.finish_scan()
 
 
 def is_ignored(name: str) -> bool:
@@ -103,8 +99,20 @@ class _Scanner:
         self._unseen: list[str] = []
         self._result = FolderScan()
 
-    def scan_folder(self, folder: str) -> None:
-        """Scan everything below a folder."""
+    def scan_top(self, top: str) -> None:
+        """Scan everything below `memory` or `sessions`."""
+        place = f"{self._root}/{top}"
+        if is_lost(place):
+            if any(path.startswith(f"{top}/") for path in self._known):
+                self._result.gone.append(top)
+        elif os.path.islink(place):
+            self._report(top, "it is a symbolic link, which is not followed: put a folder there")
+        elif os.path.exists(place) and not os.path.isdir(place):
+            self._report(top, "it is no folder: put a folder there")
+        else:
+            self._scan_folders(top)
+
+    def _scan_folders(self, folder: str) -> None:
         pending = [folder]  # not by recursion: folders may lie deeper in each other than Python calls itself
         while pending:
             folder = pending.pop()
@@ -131,36 +139,6 @@ class _Scanner:
                 elif not is_ignored(entry.name) or path == f"{MEMORY}/{ARCHIVE}":
                     folders.append(path)
         return folders
-
-    def scan_path(self, path: str) -> None:
-        """Scan one file, or everything below one folder."""
-        parts = path.split("/")
-        if parts[0] not in _TOPS:
-            return
-        if is_lost(f"{self._root}/{parts[0]}"):
-            self._result.gone.append(parts[0])
-            return
-        for depth in range(1, len(parts) + 1):
-            place = "/".join(parts[:depth])
-            try:
-                status = os.lstat(f"{self._root}/{place}")
-            except FileNotFoundError:
-                return
-            except OSError as error:
-                unread = "/".join(parts[: max(depth - 1, 1)])
-                self._report(unread, f"the folder cannot be read ({error.strerror})")
-                return
-            if stat.S_ISDIR(status.st_mode):
-                continue
-            if depth == len(parts) > 1:
-                self._scan_file(path, status)
-            else:
-                what = (
-                    "a symbolic link, which is not followed" if stat.S_ISLNK(status.st_mode) else "no folder"
-                )
-                self._report(place, f"it is {what}: put a folder there")
-            return
-        self.scan_folder(path)
 
     def _scan_file(self, path: str, status: os.stat_result) -> None:
         """Compare a file with its record; examine what is not known, or is no regular file."""
@@ -206,15 +184,13 @@ class _Scanner:
         shown = path.encode(errors="backslashreplace").decode()
         self._result.odd.append(BrokenFile(path=shown, why=why))
 
-    def finish_scan(self, wanted: Iterable[str]) -> FolderScan:
-        """Return the result, with those of the wanted files that are missing."""
+    def finish_scan(self) -> FolderScan:
+        """Return the result, with the known files that are missing."""
         result = self._result
-        wanted = set(wanted)
-        result.gone = [top for top in result.gone if any(path.startswith(f"{top}/") for path in wanted)]
         hidden = [*self._unseen, *result.gone]
-        result.missing = [path for path in wanted - self._present if not is_within(path, hidden)]
+        result.missing = [path for path in self._known.keys() - self._present if not is_within(path, hidden)]
         for paths in (result.changed, result.added, result.missing, result.recovered, result.conflicts):
-            paths[:] = sorted(set(paths))
+            paths.sort()
         return result
 
 
@@ -309,8 +285,6 @@ def scrub_files(
             _remove(root, path)
             ledger.drop([path])
             ledger.settle([path])
-        if not dry_run:
-            _drop_notes(ledger, [*removed, *whole], phrases)
     return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 
@@ -415,11 +389,3 @@ def _decode_block(block: bytes, words: Collection[str]) -> Iterator[str]:
         folded = text.casefold()  # about twenty times as fast as the comparison of words
         if any(word in folded for word in words):
             yield text
-
-
-def _drop_notes(ledger: LockedFileState, paths: Collection[str], phrases: PhraseMatcher) -> None:
-    """Remove the notes about files that were removed, and those that quote erased text."""
-    for kind in get_args(NoteKind):
-        for path, note in ledger.notes(kind).items():
-            if path in paths or phrases.has_match(json.dumps(note, ensure_ascii=False)):
-                ledger.drop_note(kind, path)

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import sqlite3
 import stat
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreUnavailable
@@ -39,7 +38,7 @@ FILES_DATABASE = "files.db"
 NOTHING_WRITTEN = 1
 """The checksum of no bytes."""
 
-_OURS = (0x52766666, 6)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 7)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (
@@ -62,14 +61,6 @@ _TABLES = (
     "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL, layout TEXT NOT NULL)",
     "INSERT INTO progress VALUES (0, '', '')",
     "CREATE TABLE due (path TEXT PRIMARY KEY) WITHOUT ROWID",
-    """
-    CREATE TABLE notes (
-        kind TEXT NOT NULL,
-        path TEXT NOT NULL,
-        value TEXT NOT NULL,
-        PRIMARY KEY (kind, path)
-    ) WITHOUT ROWID
-    """,
 )
 _COLUMNS = "path, size, mtime_ns, checksum, pieces"
 _FILE = ", ".join(
@@ -84,9 +75,6 @@ _PAUSE_S = 0.001
 _READ_PATIENCE_S = 5.0
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-
-NoteKind = Literal["problem", "conflict"]
-"""What a note about a file tells: why it was not imported, or what it conflicts with."""
 
 T = TypeVar("T")
 
@@ -201,11 +189,6 @@ class FileStateReader:
         """Return the paths of files that have to be written, whatever changes next."""
         return [path for (path,) in self._query("SELECT path FROM due ORDER BY path")]
 
-    def notes(self, kind: NoteKind) -> dict[str, dict[str, Any]]:
-        """Return the notes of a kind by the paths of their files."""
-        rows = self._query("SELECT path, value FROM notes WHERE kind = ? ORDER BY path", kind)
-        return {path: json.loads(value) for path, value in rows}
-
     def find_pages(self) -> dict[str, list[str]]:
         """Return the ids of the records on every page."""
         return {
@@ -315,17 +298,8 @@ class LockedFileState(FileStateReader):
         """Remove files from those that are due."""
         self._file.executemany("DELETE FROM due WHERE path = ?", [(path,) for path in paths])
 
-    def note(self, kind: NoteKind, path: str, value: Mapping[str, Any]) -> None:
-        """Set a note about a file, such as what is wrong with it, never content."""
-        row = (kind, path, json.dumps(value))
-        self._file.execute("INSERT OR REPLACE INTO notes (kind, path, value) VALUES (?, ?, ?)", row)
-
-    def drop_note(self, kind: NoteKind, path: str) -> None:
-        """Remove a note about a file."""
-        self._file.execute("DELETE FROM notes WHERE kind = ? AND path = ?", (kind, path))
-
     def clear(self) -> None:
-        """Remove all records, texts, lines, progress and due files; notes stay."""
+        """Remove all records, texts, lines, progress and due files."""
         self._file.execute("DELETE FROM files")
         self._file.execute("DELETE FROM lines")
         self.drop_texts()

@@ -16,7 +16,6 @@ from tests.files.hand_edit_fixture import (
     DAY,
     EditedFolder,
     list_paragraph_texts,
-    make_note,
     make_page,
     make_paragraph,
     open_edited_folder,
@@ -108,15 +107,6 @@ def test_paragraphs_of_a_log_are_edited_added_and_taken_out_and_the_others_keep_
     edited_folder.assert_settled()
 
 
-def test_the_last_paragraph_can_be_taken_out(edited_folder: EditedFolder) -> None:
-    edited_folder.add(*(make_paragraph(n, f"Paragraph {n}.") for n in (1, 2, 3)))
-    edited_folder.clock.move(hours=2)
-    edited_folder.write("memory/HISTORY.md", "Paragraph 1.\n\nParagraph 2.\n")
-    assert [each.what for each in edited_folder.sync().taken] == ["removed"]
-    assert list_paragraph_texts(edited_folder) == ["Paragraph 1.", "Paragraph 2."]
-    edited_folder.assert_settled()
-
-
 def test_paragraphs_added_by_both_are_both_there(edited_folder: EditedFolder) -> None:
     edited_folder.add(make_paragraph(1, "Paragraph 1."))
     edited_folder.write("memory/HISTORY.md", "Before all.\n\nParagraph 1.\n\nThe person's.\n")
@@ -180,22 +170,6 @@ def test_most_of_a_log_gone_is_taken_for_a_mishap_and_all_of_it_is_not(edited_fo
     assert edited_folder.list_hand_edits()[0].edit == Change(
         before=make_paragraph(1, "Paragraph 1."), after=None
     )
-    edited_folder.assert_settled()
-
-
-def test_many_paragraphs_put_between_two_find_room(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_paragraph(1, "First."), make_paragraph(2, "Last."))
-    middle = [f"Number {n}." for n in range(200)]
-    text = "\n\n".join(["First.", *middle, "Last."]) + "\n"
-    edited_folder.write("memory/HISTORY.md", text)
-    edited_folder.sync()
-    assert list_paragraph_texts(edited_folder) == ["First.", *middle, "Last."]
-    for _ in range(70):  # and where numbers are used up, all get new ones
-        text = text.replace("First.\n\n", "First.\n\nAgain.\n\n")
-        edited_folder.write("memory/HISTORY.md", text)
-        edited_folder.sync()
-    assert len(list_paragraph_texts(edited_folder)) == 272
-    assert edited_folder.read("memory/HISTORY.md") == text
     edited_folder.assert_settled()
 
 
@@ -275,29 +249,7 @@ def test_a_line_that_the_program_has_just_written_can_be_corrected(edited_folder
     edited_folder.assert_settled()
 
 
-def test_a_paragraph_that_the_program_has_just_written_can_be_corrected(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_paragraph(1, "One."), make_paragraph(2, "The deploy of Atlas faild on Monday."))
-    edited_folder.write("memory/HISTORY.md", "One.\n\nThe deploy of Atlas failed on Monday.\n")
-    edited_folder.sync()
-    assert list_paragraph_texts(edited_folder) == ["One.", "The deploy of Atlas failed on Monday."]
-    edited_folder.assert_settled()
-
-
 # -- the text that was last written, and what happens without it ---------------------------------------------
-
-
-def test_a_line_that_was_removed_stays_removed_although_the_journal_is_long(
-    edited_folder: EditedFolder,
-) -> None:
-    """The base version is in `files.db`; no search of the journal has to find it."""
-    edited_folder.add(make_page("- one\n- two\n"))
-    edited_folder.add(*(make_note(number) for number in range(1, 40)), mirrored=False)
-    edited_folder.clock.move(hours=2)
-    edited_folder.write("memory/MEMORY.md", "- one\n")
-    edited_folder.change(make_page("- one\n- two\n"), make_page("- zero\n- one\n- two\n"))
-    edited_folder.sync()
-    assert edited_folder.read("memory/MEMORY.md") == "- zero\n- one\n"
-    edited_folder.assert_settled()
 
 
 def test_without_the_state_of_the_files_an_edit_comes_in_and_nothing_is_removed(

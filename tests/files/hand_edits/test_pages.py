@@ -78,15 +78,6 @@ def test_text_tags_and_pin_of_a_line_are_edited(folder: EditedFolder) -> None:
     folder.assert_settled()
 
 
-def test_the_rest_of_the_comment_is_not_edited_here_and_is_written_again(folder: EditedFolder) -> None:
-    folder.add(make_note(1, importance=0.9))
-    before = folder.read(NOTES)
-    folder.write(NOTES, re.sub(r" 2026[^>]*-->", " -->", before))
-    assert folder.sync().taken == []
-    assert folder.read(NOTES) == before
-    folder.assert_settled()
-
-
 def test_a_new_line_is_a_record_of_the_category(folder: EditedFolder) -> None:
     folder.add(make_note(1, category="Notes"))
     folder.write(NOTES, folder.read(NOTES) + "\n## Later\n\n* By hand #new\nWithout a bullet\n---\n")
@@ -186,16 +177,6 @@ def test_a_line_that_is_gone_archives_its_record_and_putting_it_back_restores_it
     folder.path(ARCHIVE).unlink()
     folder.sync()
     assert not folder.record(2).archived
-    folder.assert_settled()
-
-
-def test_a_page_that_is_deleted_archives_its_records_and_an_archive_comes_back(folder: EditedFolder) -> None:
-    folder.add(*(make_note(n) for n in (1, 2)), make_record(9, category="other"))
-    folder.path(NOTES).unlink()
-    assert [edit.what for edit in folder.sync().taken] == ["archived", "archived"]
-    folder.path(ARCHIVE).unlink()
-    assert [edit.what for edit in folder.sync().taken] == ["kept"]
-    assert len(list_rows(folder, ARCHIVE)) == 2
     folder.assert_settled()
 
 
@@ -415,9 +396,8 @@ def test_what_was_forgotten_does_not_come_back_with_an_old_page(folder: EditedFo
 def test_many_records_of_a_category_are_on_several_pages(
     folder: EditedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reverie.files import mirror
 
-    monkeypatch.setattr(mirror, "MAX_LINES", 10)
+    monkeypatch.setattr(layout, "MAX_LINES", 10)
     for start in range(1, 36, 5):
         folder.add(*(make_note(n) for n in range(start, start + 5)))
     paths = [layout.build_numbered_path("memory/records/notes", number) for number in (1, 2, 3, 4)]
@@ -463,31 +443,6 @@ def test_an_edit_that_was_committed_by_a_killed_process_is_not_imported_twice(fo
     folder.sync()
     assert sorted(record.content for record in folder.store.find(Filter(archived=None))) == ["Edited", "New"]
     assert len(list_rows(folder)) == 2
-    folder.assert_settled()
-
-
-@pytest.mark.parametrize("is_written", [True, False])
-def test_changes_that_a_killed_process_has_written_or_not_are_no_edits(
-    folder: EditedFolder, is_written: bool
-) -> None:
-    notes = [make_note(n) for n in (1, 2, 3)]
-    folder.add(*notes)
-    newer = replace(notes[0], content="Newer")
-    folder.change(notes[0], newer, mirrored=False)
-    folder.change(notes[1], replace(notes[1], category="other"), mirrored=False)
-    folder.add(make_note(4), mirrored=False)
-    if is_written:
-        text = folder.read(NOTES)
-        rows = list_rows(folder)
-        fresh = layout.render_added_lines(NOTES, [newer, make_note(4)]).decode()
-        folder.write(NOTES, text.replace(rows[0] + "\n", fresh).replace(rows[1] + "\n", ""))
-    folder.change(newer, replace(newer, content="Newest"), mirrored=False)
-    folder.sync()
-    folder.sync()
-    assert folder.list_hand_edits() == []
-    assert show(folder) == {
-        "Newest": NOTES, "record 2": "memory/records/other.md", "record 3": NOTES, "record 4": NOTES,
-    }  # fmt: skip
     folder.assert_settled()
 
 

@@ -599,7 +599,7 @@ class Eraser:
             self._files.sync()
             return
         self._files.flush()
-        self._files.take_in(self._files.find_paths(self._read_present(ids)))
+        self._files.take_in()
 
 
 # -- decisions as changes -------------------------------------------------------------------------------

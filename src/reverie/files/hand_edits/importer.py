@@ -12,28 +12,29 @@ that is killed between the store and the state imports the edit once more, to no
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
 from reverie.domain.change import Change, Subject, Value
-from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import PageParts, split_page, strip_intact_block
 from reverie.domain.page import MEMORY as MEMORY_PAGE
-from reverie.domain.record import Record
 from reverie.files import parsing
-from reverie.files.atomic import AtomicFolder
+from reverie.files.atomic import AtomicFolder, UnsafePath
 from reverie.files.hand_edits.intake import (
+    CONFLICT_WITH,
+    CONFLICTING_FIELDS,
     FORGOTTEN,
     QUIET_S,
     ChangedFile,
@@ -51,9 +52,9 @@ from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile, ParsedLine
-from reverie.files.scan import BROKEN, FolderScan, is_within, scan
-from reverie.files.state import FileRecord, FileState, LockedFileState
-from reverie.stores.living_page import PageDecision
+from reverie.files.scan import BROKEN, FolderScan, scan
+from reverie.files.state import FileState
+from reverie.stores.living_page import PageDecision, decide_edit
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter, setting_cursors
 
@@ -70,7 +71,7 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         was = split_page("" if file.base is None else parsing.read_page(file.path, file.base))
         parts = split_page(text, was=was.outside, base=was.block or "")
         if file.base is not None and strip_intact_block(text) == text:
-            decision = run.decide_page_edit(was, parts)
+            decision = decide_edit(run.writer, was, parts)
     written = parsing.build_page(name, parts.outside, now=run.read_moment(file))
     theirs = run.drop_forgotten(written)
     if theirs != written:
@@ -203,9 +204,22 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 )
 
 _ESCAPED_BYTE = defer_regex(r"\\u(dc[89a-f][0-9a-f])")
-_QUOTED = defer_regex(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
-_ID = defer_regex(r"[0-9a-f]{12}")
-_FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall) for each in fields(kind))
+
+
+class _Problem(NamedTuple):
+    """A file that could not be imported.
+
+    Attributes:
+        why: What is wrong.
+        version: Size of the file and time of its last change, also of its mode, for it may have become readable.
+        sequence: The number of the last change in the store.
+        is_emptied: Whether a person has emptied it.
+    """
+
+    why: str
+    version: tuple[int, int]
+    sequence: int
+    is_emptied: bool
 
 
 class HandEditImporter:
@@ -224,12 +238,12 @@ class HandEditImporter:
         self._state = state
         self._root = root
         self._disk = AtomicFolder(root)
+        self._problems: dict[str, _Problem] = {}
 
-    def take_in(self, paths: Iterable[str] | None = None, *, wait_s: float = 0.0) -> HandEditReport:
-        """Examine files, and import those that were edited and are not being saved.
+    def take_in(self, *, wait_s: float = 0.0) -> HandEditReport:
+        """Examine all files, and import those that were edited and are not being saved.
 
         Args:
-            paths: Which files or folders to examine, relative to the memory's folder; None for all.
             wait_s: How long to wait at most for files that an editor may still be saving, in seconds.
 
         Returns:
@@ -240,32 +254,22 @@ class HandEditImporter:
             StoreError: the store cannot be read or written; likewise.
             OSError: a file cannot be written or removed, as on a full disk; likewise.
         """
-        chosen = None if paths is None else sorted({path.strip("/") for path in paths})
-        report = self._examine(chosen)
+        report = self._examine()
         until = time.monotonic() + wait_s
         while report.unfinished and (left := until - time.monotonic()) > 0:
             time.sleep(min(QUIET_S, left))
-            before, report = report, self._examine(chosen)
+            before, report = report, self._examine()
             report.taken[:0] = before.taken
             report.lost, report.due = report.lost or before.lost, report.due or before.due
         return report
 
-    def _examine(self, chosen: Sequence[str] | None) -> HandEditReport:
-        found = scan(self._root, self._select_known(self._state, chosen), chosen)
-        noted = {
-            path: note for path, note in self._state.notes("problem").items() if _is_chosen(path, chosen)
-        }
-        if self._is_old_news(found, noted, chosen):
-            return HandEditReport(problems=_list_problems(noted))
+    def _examine(self) -> HandEditReport:
+        if self._is_old_news(scan(self._root, self._state.known())):
+            return HandEditReport(problems=_list_problems(self._problems))
         with self._state.lock() as ledger:
-            found = scan(self._root, self._select_known(ledger, chosen), chosen)
-            if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
-                chosen = None  # it may have been moved to a place that was not to be examined
-                found = scan(self._root, ledger.known())
             run = HandEditRun(self._writer, ledger, self._disk)
-            self._import(run, found)
-            self._record_problems(ledger, run, chosen)
-            self._record_conflicts(ledger, run, found)
+            self._import(run, scan(self._root, ledger.known()))
+            self._record_problems(run)
         run.report.problems = list(run.problems.values())
         return run.report
 
@@ -293,15 +297,25 @@ class HandEditImporter:
 
     def problems(self) -> list[BrokenFile]:
         """Return the files that could not be imported last time and still exist."""
-        return [each for each in _list_problems(self._state.notes("problem")) if self._is_there(each.path)]
+        return [each for each in _list_problems(self._problems) if self._is_there(each.path)]
 
     def conflicts(self) -> list[ConflictFile]:
         """Return the conflicts whose files were not deleted yet."""
-        return [
-            ConflictFile(path=path, of=note["of"], id=note["id"], fields=tuple(note["fields"]))
-            for path, note in self._state.notes("conflict").items()
-            if self._is_there(path)
-        ]
+        return [self._read_conflict(path) for path in scan(self._root, self._state.known()).conflicts]
+
+    def _read_conflict(self, path: str) -> ConflictFile:
+        try:
+            found = self._disk.read(path)
+            about = json.loads(found[0] if found is not None else "{}")
+            of, fields = about[CONFLICT_WITH], about[CONFLICTING_FIELDS]
+            return ConflictFile(
+                path=path,
+                of=str(of),
+                id=str(about.get("id") or about["name"]),
+                fields=tuple(map(str, fields)),
+            )
+        except (OSError, UnsafePath, ValueError, LookupError, TypeError):  # a person has edited it
+            return ConflictFile(path=path, of="", id="", fields=())
 
     # -- one run -----------------------------------------------------------------------------------------
 
@@ -334,10 +348,11 @@ class HandEditImporter:
 
     def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
         """Import deletions, unless their number looks like an accident."""
-        ledger, noted = run.ledger, run.ledger.notes("problem")
+        ledger = run.ledger
         # A file whose write or removal failed may be missing for that reason.
         due = set(ledger.due())
-        own = [path for path in paths if path in due or records.is_moved(path)]
+        broken = {path for path, each in self._problems.items() if not each.is_emptied}
+        own = [path for path in paths if path not in broken and (path in due or records.is_moved(path))]
         run.drop_and_write(*own)
         missing = [path for path in paths if path not in own]
         memories = [path for path in missing if path.startswith(f"{MEMORY}/")]
@@ -350,7 +365,7 @@ class HandEditImporter:
             place = parse_path(path)
             if place is None:
                 ledger.drop([path])
-            elif place.form == "session" or (path in noted and not noted[path].get("emptied")):
+            elif place.form == "session" or path in broken:
                 # Of a broken file, the last good content is in force, and was not deleted.
                 name = parse_session_id(place.name) if place.form == "session" else None
                 run.write_again(path, _SUBJECTS[place.form], name or place.name)
@@ -360,40 +375,19 @@ class HandEditImporter:
             else:
                 run.attempt(path, partial(import_missing_page, run, path))
 
-    # -- what is known -----------------------------------------------------------------------------------
+    # -- problems ----------------------------------------------------------------------------------------
 
-    def _select_known(
-        self, state: FileState | LockedFileState, chosen: Sequence[str] | None
-    ) -> dict[str, FileRecord]:
-        if chosen is None:
-            return state.known()
-        known: dict[str, FileRecord] = {}
-        for path in chosen:
-            if (written := state.find(path)) is not None:
-                known[path] = written
-            else:
-                known |= state.known(f"{path}/")
-        return known
-
-    def _is_old_news(
-        self, found: FolderScan, noted: Mapping[str, Mapping[str, Any]], chosen: Sequence[str] | None
-    ) -> bool:
+    def _is_old_news(self, found: FolderScan) -> bool:
         """Return whether a scan has found nothing new, so that the lock is not needed."""
         if found.missing or found.recovered or found.gone:
             return False
+        noted = self._problems
         if noted.keys() != {*found.changed, *found.added, *(broken.path for broken in found.odd)}:
             return False
-        listed, conflicts = set(self._state.notes("conflict")), set(found.conflicts)
-        if not conflicts <= listed or (chosen is None and listed != conflicts):
-            return False
         now = self._store.sequence() if noted else 0
-        return all(
-            (*self._stat(path), now) == (note["size"], note["ctime_ns"], note["sequence"])
-            for path, note in noted.items()
-        )
+        return all((self._stat(path), now) == (each.version, each.sequence) for path, each in noted.items())
 
     def _stat(self, path: str) -> tuple[int, int]:
-        """Return size and time of change of a file; a change of its mode counts, for it may have become readable."""
         try:
             seen = os.lstat(self._root / path)
         except OSError:
@@ -404,42 +398,20 @@ class HandEditImporter:
         name = _ESCAPED_BYTE.sub(lambda byte: chr(int(byte[1], 16)), path)  # of a name that is not UTF-8
         return not (is_missing(self._root / path) and is_missing(self._root / name))
 
-    # -- notes -----------------------------------------------------------------------------------------
+    def _record_problems(self, run: HandEditRun) -> None:
+        """Record the problems, and log each once for every version of a file.
 
-    def _record_problems(
-        self, ledger: LockedFileState, run: HandEditRun, chosen: Sequence[str] | None
-    ) -> None:
-        """Record the problems, and log each once for every version of a file."""
-        before = ledger.notes("problem")
-        now = self._store.sequence()
-        for path in before:
-            if path not in run.problems and _is_chosen(path, chosen):
-                ledger.drop_note("problem", path)
+        Broken files are due, so that they are written again if a person deletes them.
+        """
+        before, now = self._problems, self._store.sequence()
+        self._problems = {}
         for path, broken in run.problems.items():
-            size, ctime_ns = self._stat(path)
-            why = _remove_quotations(broken.why)
-            problem = {"why": why, "size": size, "ctime_ns": ctime_ns, "emptied": path in run.emptied}
-            if not problem.items() <= before.get(path, {}).items():
+            problem = _Problem(broken.why, self._stat(path), now, path in run.emptied)
+            if path not in before or before[path]._replace(sequence=now) != problem:
                 _log.warning("not taken in: %s", broken)
-            ledger.note("problem", path, problem | {"sequence": now})
-
-    def _record_conflicts(self, ledger: LockedFileState, run: HandEditRun, found: FolderScan) -> None:
-        """Record the new conflicts, and remove those whose files were deleted."""
-        for path, about in run.conflicts.items():
-            ledger.note("conflict", path, about)
-        listed = ledger.notes("conflict").keys()
-        for path in listed:
-            if not self._is_there(path):
-                ledger.drop_note("conflict", path)
-        for path in set(found.conflicts) - listed:
-            ledger.note("conflict", path, {"of": "", "id": "", "fields": []})
-
-
-def _remove_quotations(why: str) -> str:
-    """Return a message without quotations, which may be of the file, except names of fields and ids."""
-    return _QUOTED.sub(
-        lambda quoted: quoted[0] if quoted[2] in _FIELDS or _ID.fullmatch(quoted[2]) else "'…'", why
-    )
+            self._problems[path] = problem
+            if run.ledger.find(path) is not None and path not in run.emptied:
+                run.ledger.mark_due([path])
 
 
 def is_missing(path: Path) -> bool:
@@ -453,9 +425,5 @@ def is_missing(path: Path) -> bool:
     return False
 
 
-def _list_problems(noted: Mapping[str, Mapping[str, Any]]) -> list[BrokenFile]:
-    return [BrokenFile(path=path, why=note["why"]) for path, note in noted.items()]
-
-
-def _is_chosen(path: str, chosen: Sequence[str] | None) -> bool:
-    return chosen is None or is_within(path, chosen)
+def _list_problems(noted: Mapping[str, _Problem]) -> list[BrokenFile]:
+    return [BrokenFile(path=path, why=each.why) for path, each in noted.items()]

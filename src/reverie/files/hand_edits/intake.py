@@ -14,13 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.living_page import PageParts
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
@@ -35,17 +34,11 @@ from reverie.files.expected import (
     render_expected_content,
 )
 from reverie.files.hand_edits.merge import ACTOR, MergeConflict, MergeDecision
-from reverie.files.layout import (
-    FileLocation,
-    Form,
-    parse_path,
-    parse_recovered_path,
-    render_record,
-)
+from reverie.files.layout import FileLocation, Form, parse_path, parse_recovered_path
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
 from reverie.files.state import FileRecord, LockedFileState, compute_checksum
-from reverie.stores.living_page import ACCIDENT, PageDecision, decide_edit
+from reverie.stores.living_page import ACCIDENT
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
@@ -150,8 +143,8 @@ class HandEditRun:
         report: What was done so far, without the problems.
         problems: The files that cannot be imported, by path.
         emptied: Those of them that a person has emptied.
-        conflicts: The conflict files that were written, with their subjects.
         is_rebuild: Whether the store is a new one of a lost database.
+        writer: The writer, acting for the person or the rebuild.
     """
 
     def __init__(
@@ -177,13 +170,12 @@ class HandEditRun:
         self.report = HandEditReport()
         self.problems: dict[str, BrokenFile] = {}
         self.emptied: set[str] = set()
-        self.conflicts: dict[str, dict[str, Any]] = {}
         self.store = writer.store
         self.ledger = ledger
         self.disk = disk
         self.new_id = writer.new_id
         self.now = writer.clock()
-        self._writer = writer.acting(REBUILDER if self.is_rebuild else ACTOR)
+        self.writer = writer.acting(REBUILDER if self.is_rebuild else ACTOR)
         self._marks = marks or writer.store
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -223,7 +215,7 @@ class HandEditRun:
             stamp = self.disk.stat(at)
             if stamp is None:
                 return None
-            parsing.check_size(path, stamp.size)
+            parsing.check_size(stamp.size)
             content = self.disk.read(at)
         except (UnsafePath, InvalidInput) as error:
             self.report_problem(at, str(error))
@@ -266,7 +258,7 @@ class HandEditRun:
     def attempt(self, path: str, act: Callable[[], None]) -> None:
         """Import a file or its deletion; retry when the store was changed meanwhile. An error becomes a problem."""
         try:
-            self._writer.retrying(lambda _: act(), attempts=_ATTEMPTS)
+            self.writer.retrying(lambda _: act(), attempts=_ATTEMPTS)
         except Conflict:
             self.report_problem(path, "its content in the store changes all the time: it is tried again")
         except InvalidInput as error:
@@ -339,7 +331,7 @@ class HandEditRun:
             for part in (stem[:place], stem[place:]):
                 other = f"{folder}/{part}.{ending}"
                 found = self._read(other, other) if other in added or self.ledger.find(other) else None
-                if found is not None and is_near_copy(file.place.form, file.data, found.data):
+                if found is not None and is_near_copy(file.data, found.data):
                     return other
         return None
 
@@ -402,7 +394,7 @@ class HandEditRun:
         if not edits:
             return
         operation = "rebuild" if self.is_rebuild else operation
-        self._writer.commit(edits, operation=operation, note=note or path, at=self.now)
+        self.writer.commit(edits, operation=operation, note=note or path, at=self.now)
         self.report.taken += [_build_hand_edit(path, edit) for edit in edits]
 
     def refuse_forgotten(self, changes: Iterable[Change]) -> None:
@@ -433,27 +425,27 @@ class HandEditRun:
         """Return the time of what a file says without a time: now, or when the file was saved before a rebuild."""
         return from_microseconds(file.stamp.mtime_ns // 1000) if self.is_rebuild else self.now
 
-    def decide_page_edit(self, was: PageParts, parts: PageParts) -> PageDecision:
-        """Return the changes of records that an edit of the living page makes."""
-        return decide_edit(self._writer, was, parts)
-
     def propose(self, path: str, changes: Sequence[Change]) -> None:
         """Have changes wait for the owner's decision, and report it."""
         if changes:
-            self._writer.propose(changes, ACCIDENT)
+            self.writer.propose(changes, ACCIDENT)
             self.report.taken.append(HandEdit(path=path, subject="page", id=changes[0].id, what="held"))
 
     def _keep_beside(self, file: ChangedFile, clash: MergeConflict) -> None:
         """Write the program's version to a conflict file, unless one has it already."""
-        data = _render_value(clash.ours)
-        path = self.disk.keep_beside(_build_conflict_stem(file.path, clash.ours), CONFLICT, data)
-        self.conflicts[path] = {"of": file.path, "id": clash.ours.id, "fields": list(clash.fields)}
+        ours = clash.ours
+        about = {CONFLICT_WITH: file.path, CONFLICTING_FIELDS: clash.fields}
+        text = json.dumps({**about, **ours.to_dict()}, ensure_ascii=False, indent=2)
+        beside = file.path if isinstance(ours, Page) else f"{file.path.rpartition('/')[0]}/{ours.id}"
+        self.disk.keep_beside(beside, CONFLICT, f"{text}\n".encode())
 
+
+CONFLICT_WITH, CONFLICTING_FIELDS = "conflict_with", "conflicting_fields"
+"""What a conflict file says beside the program's version: the edited file, and the fields that both have changed."""
 
 _MIN_COMMON = 0.4
 _PIECE = 8
 _LONG = 40
-_WRITTEN_ID = defer_regex(r'"id"\s*:\s*"([0-9a-f]{12})"')
 _LINE_ID = defer_regex(r"<!-- *([0-9a-f]{12})\b")
 
 
@@ -462,26 +454,17 @@ def find_written_ids(data: bytes) -> set[str]:
     return set(_LINE_ID.findall(data.decode(errors="replace")))
 
 
-def is_near_copy(form: Form, text: bytes, other: bytes) -> bool:
-    """Return whether of two texts one is the other with some changes.
-
-    Compared are all pieces of eight characters, or the ids in files of records. Of texts on one subject less than a
-    tenth is common; of a text and a version of it with a line changed among three, more than half.
-    """
-    ours, theirs = _collect_pieces(form, text), _collect_pieces(form, other)
-    is_part = min(len(ours), len(theirs)) >= _LONG and (ours <= theirs or theirs <= ours)
-    return is_part or 2 * len(ours & theirs) > _MIN_COMMON * (len(ours) + len(theirs))
+def is_near_copy(text: bytes, other: bytes) -> bool:
+    """Return whether one text is the other with changes: two fifths of all pieces are common, or all of one."""
+    ours, theirs = _collect_pieces(text), _collect_pieces(other)
+    common, least = len(ours & theirs), min(len(ours), len(theirs))
+    return common == least >= _LONG or 2 * common > _MIN_COMMON * (len(ours) + len(theirs))
 
 
-def _collect_pieces(form: Form, data: bytes) -> set[str]:
-    if form == "lines":
-        return find_written_ids(data)
+def _collect_pieces(data: bytes) -> set[str]:
+    """Return all pieces of eight characters: of texts on one subject, less than a tenth are common."""
     text = " ".join(data.decode(errors="replace").split())
-    if form not in ("page", "log"):
-        return set(_WRITTEN_ID.findall(text))
-    return (
-        {text[place : place + _PIECE] for place in range(max(1, len(text) - _PIECE + 1))} if text else set()
-    )
+    return {text[start : start + _PIECE] for start in range(max(1, len(text) - _PIECE + 1))}
 
 
 def extract_imported_edits(rows: Iterable[JournalEntry]) -> list[HandEdit]:
@@ -507,17 +490,6 @@ def _describe_change(change: Change) -> str:
         if replace(before, category=after.category, updated_at=after.updated_at) == after:
             return "moved"
     return "changed"
-
-
-def _build_conflict_stem(path: str, value: Value) -> str:
-    folder = path.rpartition("/")[0]
-    return path if isinstance(value, Page) else f"{folder}/{value.id}"
-
-
-def _render_value(value: Value) -> bytes:
-    if isinstance(value, Record):
-        return render_record(value)
-    return f"{json.dumps(value.to_dict(), ensure_ascii=False, indent=2)}\n".encode()
 
 
 _KEPT = defer_regex(r'"keep_secret"\s*:\s*true')

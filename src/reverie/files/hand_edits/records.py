@@ -22,16 +22,14 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.living_page import Line, is_visible_tag
 from reverie.domain.record import Record, normalize_labels
 from reverie.domain.text.ids import is_id
-from reverie.files import parsing
+from reverie.files import layout, parsing
 from reverie.files.hand_edits.intake import (
     DELETED,
-    REBUILDER,
     ChangedFile,
     HandEditRun,
     find_written_ids,
 )
 from reverie.files.hand_edits.merge import (
-    ACTOR,
     MergeConflict,
     MergeDecision,
     decide_record,
@@ -39,14 +37,6 @@ from reverie.files.hand_edits.merge import (
     list_versions,
     move_record,
     parse_base_record,
-)
-from reverie.files.layout import (
-    build_home,
-    build_path,
-    has_own_file,
-    parse_home,
-    parse_path,
-    render_added_lines,
 )
 from reverie.files.parsing import Fields, PageRow
 
@@ -133,7 +123,7 @@ class RecordImporter:
 
     def import_missing(self, path: str) -> None:
         """Import the deletion of a file: archive its records, unless they are elsewhere."""
-        run, place = self._run, parse_path(path)
+        run, place = self._run, layout.parse_path(path)
         removed = self._find_removed(path, self.list_ids(path))
         if place is not None and place.archived and removed:
             return run.write_again(path, "record", removed[0].id)
@@ -142,7 +132,7 @@ class RecordImporter:
 
     def list_ids(self, path: str) -> list[str]:
         """Return the ids of the records that a file had when it was written last."""
-        place = parse_path(path)
+        place = layout.parse_path(path)
         if place is not None and place.form == "record":
             return [place.name] if is_id(place.name) else []
         return self._ledger.read_ids(path)
@@ -233,7 +223,7 @@ class RecordImporter:
         return [
             record
             for record in self._store.records(list(names))
-            if build_home(record, self._ledger.layout) == parse_home(path)
+            if layout.build_home(record, self._ledger.layout) == layout.parse_home(path)
             and record.id not in self._present
             and record.id not in self._run.pending
             and self._ledger.locate(record.id) in (path, None)
@@ -246,14 +236,13 @@ class RecordImporter:
             parsing.check_row(entry.row)
             if not entry.row.line.text.strip():
                 return None
-        twin = None if entry.id else self._find_twin(file, entry)
-        if twin is not None and entry.row is not None:
-            return self._mark_twin(file, entry.row, twin, outcome)
-        record_id = entry.id or (twin.id if twin is not None else "")
+        if not entry.id and (twin := self._find_duplicate(self._build(file, entry, _NO_ID))) is not None:
+            return self._mark_twin(file, entry, twin, outcome)
+        record_id = entry.id
         ours = next(iter(self._store.records([record_id])), None) if record_id else None
         if ours is None:
             return self._add(file, entry, outcome)
-        located = self._locate(file, ours) if twin is None else file.file.path
+        located = self._locate(file, ours)
         is_here = (
             located == file.file.path
             or record_id in (file.base or ())
@@ -278,7 +267,7 @@ class RecordImporter:
         outcome.add(decision)
         if entry.row is not None:
             outcome.rows[record_id] = entry.row.text
-        elif (path := build_path(ours)) in self._missing:
+        elif (path := layout.build_path(ours)) in self._missing:
             self._run.mark_due([path])
         return None
 
@@ -318,9 +307,9 @@ class RecordImporter:
 
     def _locate(self, file: _RecordFile, ours: Record) -> str | None:
         """Return the file that a record is in; a page does not count for a JSON file, which may come from a backup."""
-        if file.is_page and not has_own_file(ours, self._ledger.layout):
+        if file.is_page and not layout.has_own_file(ours, self._ledger.layout):
             return self._ledger.locate(ours.id)
-        path = build_path(ours)
+        path = layout.build_path(ours)
         return path if path not in self._missing and self._run.disk.stat(path) is not None else None
 
     def _is_elsewhere(self, file: _RecordFile, record_id: str, located: str | None) -> bool:
@@ -363,7 +352,7 @@ class RecordImporter:
         """Return the record as the person began with it."""
         base = (file.base or {}).get(ours.id)
         if base is None and located != file.file.path:
-            base = self._read_base(located or build_path(ours), ours.id)
+            base = self._read_base(located or layout.build_path(ours), ours.id)
         if base is None:
             base = max(
                 [ours, *list_versions(self._store, ours.id)],
@@ -403,7 +392,7 @@ class RecordImporter:
             first = (
                 each.category
                 for each in self._store.records(names)
-                if build_home(each, "pages") == parse_home(path)
+                if layout.build_home(each, "pages") == layout.parse_home(path)
             )
             given = None if place.category is None else validate_category(place.category)
             self._categories[path] = next(first, given)
@@ -411,29 +400,15 @@ class RecordImporter:
 
     # -- records that say the same -------------------------------------------------------------------------
 
-    def _find_twin(self, file: _RecordFile, entry: _Entry) -> Record | None:
-        """Return the live record that an entry without an id is: a line with its text, or its JSON file renamed."""
-        twin = self._find_duplicate(self._build(file, entry, _NO_ID))
-        if twin is None or entry.row is not None:
-            return twin
-        if build_path(twin) in self._missing:
-            first = self._present.setdefault(twin.id, file.file.path)
-            return twin if first == file.file.path else None
-        made = next(
-            iter(self._store.journal(id=twin.id, limit=1)), None
-        )  # of this file before, by a killed process
-        is_made = made is not None and made.actor in (ACTOR, REBUILDER) and made.note == file.file.at
-        return twin if is_made else None
-
-    def _mark_twin(self, file: _RecordFile, row: PageRow, twin: Record, outcome: _Outcome) -> None:
-        """Give a record the tags and the pin of a line without an id that says the same."""
-        tags = normalize_labels([*twin.tags, *row.line.tags], name="tag")
-        marked = replace(twin, tags=tags, pinned=twin.pinned or row.line.is_pinned)
+    def _mark_twin(self, file: _RecordFile, entry: _Entry, twin: Record, outcome: _Outcome) -> None:
+        """Give a record the tags and the pin of an entry without an id that says the same."""
+        tags = normalize_labels([*twin.tags, *entry.fields.get("tags", ())], name="tag")
+        marked = replace(twin, tags=tags, pinned=twin.pinned or entry.fields.get("pinned", False))
         outcome.add(decide_record(twin, twin, marked, now=self._run.now))
-        if twin.id not in self._present and self._ledger.locate(twin.id) == file.file.path:
-            self._present[twin.id] = (
-                file.file.path
-            )  # its comment was deleted, or this line was imported before
+        if twin.id in self._present or (file.is_page and self._ledger.locate(twin.id) != file.file.path):
+            return
+        self._present[twin.id] = file.file.path  # its id was deleted, or this entry was imported before
+        if file.is_page:
             outcome.rows[twin.id] = _render(file.file.path, marked)
 
     def _find_duplicate(self, record: Record) -> Record | None:
@@ -491,4 +466,4 @@ def _describe_line(line: Line) -> dict[str, Any]:
 
 
 def _render(path: str, record: Record) -> str:
-    return render_added_lines(path, [record]).decode().removesuffix("\n")
+    return layout.render_added_lines(path, [record]).decode().removesuffix("\n")
