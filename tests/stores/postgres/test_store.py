@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.stores.postgres import PostgresStore, is_postgres_url, schema, upkeep
+from reverie.stores.postgres import PostgresStore, is_postgres_url, schema
 from reverie.stores.postgres.connections import parse_postgres_url
 from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
@@ -331,7 +331,7 @@ def test_check_joins_nothing_before_the_server_has_statistics(
     with closing(open_store(postgres.url("acme", database=database))) as store:
         store.commit(make_additions(*map(make_record, range(300))), actor="test", at=NOW)
         connections = store._connections
-        plan = connections.rows(f"EXPLAIN {upkeep._CHANGED}", {"space": connections.space})
+        plan = connections.rows(f"EXPLAIN {schema._CHANGED}", {"space": connections.space})
         assert "journal" in str(plan)
         assert "Nested Loop" not in str(plan)
 

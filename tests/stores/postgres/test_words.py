@@ -18,7 +18,7 @@ from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
-from reverie.stores.postgres import PostgresStore, upkeep
+from reverie.stores.postgres import PostgresStore, schema
 from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.schema import prepare_database
 from tests.stores.postgres.server import OWNER, PostgresServer
@@ -61,7 +61,7 @@ def fill_as_before(url: str) -> None:
 def test_words_of_another_analyzer_are_reported_and_made_again(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_WORDS_BATCH", 8)  # several batches
+    monkeypatch.setattr(schema, "_WORDS_BATCH", 8)  # several batches
     fill_as_before(url)
     with Memory.open(url, settings=QUIET) as memory:
         assert memory.search("owls") == []
@@ -92,7 +92,7 @@ def expect_new_words(url: str) -> None:
 def test_an_upgrade_renews_the_words_of_all_memories(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_WORDS_BATCH", 8)
+    monkeypatch.setattr(schema, "_WORDS_BATCH", 8)
     database = f"d{uuid.uuid4().hex}"
     postgres.execute("postgres", f"CREATE DATABASE {database} OWNER {OWNER}")
     urls = [postgres.url(memory, database=database) for memory in ("one", "two")]
