@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -80,152 +81,24 @@ def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
     assert "hunter2x" not in REDACTOR.text(text)
 
 
-def test_a_secret_on_another_line_or_in_a_cell_is_found() -> None:
-    for text in [
-        "Password:\n{}",
-        "Password:\n\n    {}\n",
-        "Passwort:\r\n{}\r\n",
-        "Password:\n```\n{}\n```",
-        "password: '''\n{}\n'''",
-        'PASSWORD = """{}"""',
-        "password: |\n  {}\n",
-        "password: >-\n  {}\n",
-        "password: !!str {}",
-        "client_secret: !vault |\n  {}",
-        '{{"password":\n   "{}"}}',
-        '{{"text": "Password:\\n{}"}}',
-        '{{"text": "Password:\\n{}\\n", "a": 1}}',
-        "Password (prod): {}",
-        "password - {}",
-        "contraseña — {}",
-        "password → {}",
-        'set_password("{}")',
-        "WIFI:T:WPA;S:Home;P:{};;",
-        "| Password | {} |",
-        "| user | Passwort |\n|---|---|\n| admin | `{}` |\n\nText",
-        "name,url,username,password\nForge,https://forge.example,me,{}\n",
-        "usuario;contraseña\r\nana;{}\r\n",
-        "host\tpassword\na\tx1\nb\t{}",
-    ]:
-        secret = "kT9x-2vQ7zLp"
-        clean = REDACTOR.text(text.format(secret))
-        assert secret not in clean
-        assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
+CASES = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
+"""Texts whose secrets, one or several, are replaced and nothing else; texts with a secret; texts without any."""
 
 
-def test_a_password_is_found_near_the_word_and_in_commands() -> None:
-    for text in [
-        "Password 1: {}",
-        "Password? It's {}.",
-        "The password, as agreed, is {}",
-        "The password for https://forge.example is {}",
-        "Cambié mi contraseña por {}",
-        "비밀번호는 {} 입니다",
-        "Use {} as the password",
-        "{} is my wifi password now",
-        "ssh anna:{}@host.example",
-        "DATABASE_URL=anna:{}@db.example.com:5432/x",
-        "echo '{}' | docker login -u anna --password-stdin",
-        "echo {} | sudo -S apt update",
-        "7z x -p{} a.7z",
-        "zip -r -P {} a.zip b",
-        "redis-cli -h db -a {} ping",
-        "sqlcmd -U sa -P {}",
-        "openssl enc -aes-256-cbc -k {}",
-        "CREATE USER anna IDENTIFIED BY {};",
-        '<input type="password" name="p" value="{}">',
-        "ConvertTo-SecureString '{}' -AsPlainText",
-    ]:
-        secret = "Tr0ub4dor&3"
-        clean = REDACTOR.text(text.format(secret))
-        assert secret not in clean
-        assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
-
-
-def test_what_follows_such_a_word_on_another_line_is_no_secret_by_that() -> None:
-    for text in [
-        "The password must have a digit and one of !@#$%",
-        "Our password manager is 50%off today",
-        "See PR#4521 and C++20 about the password",
-        "The password reset for user1@example.com failed",
-        "The password hash is $argon2id$v=19$m=65536",
-        "mailto:bob.smith1@example.com about the password",
-        "echo Hello2World! | tee log",
-        "Species identified by Smith2004",
-        "Ask for the password, then run f(x1)+g!",
-        "Password:\nUsername: bob",
-        "password:\n  min_length: 8\n  required: true",
-        "Forgot your password:\nClick here",
-        "Reset the password:\nsupport@example.com",
-        "# Password:\n\nv1.2 requires Python3.11",
-        "password:\n- at least 12 characters\n- one digit",
-        "Password:\n```python\nimport os2\n```",
-        "if password:\n    doStuff9X()",
-        "password: |\n          $ANSIBLE_VAULT;1.1;AES256",
-        "change password - v2.3.1 notes",
-        "password -> String",
-        "Password (8-20 characters): ",
-        'check_password("old_password")',
-        "| Password | required |",
-        "| field | password |\n|---|---|\n| type | string |",
-        "a, pass, b\nc, d1, e2",
-        "f(\n    self,\n    token,\n    region2,\n)",
-    ]:
-        assert REDACTOR.text(text) == text
-
-
-def test_every_secret_of_a_sentence_or_list_is_found() -> None:
-    for text, secrets in [
-        ('Password: "correct horse battery staple"', ["correct horse battery staple"]),
-        ('The wifi password is "blue dog sings".', ["blue dog sings"]),
-        ("Das Passwort lautet „blaue Katze singt laut“", ["blaue Katze singt laut"]),
-        ('password = "Correct Horse Battery Staple"', ["Correct Horse Battery Staple"]),
-        ("I changed my password from hunter22 to hunter33.", ["hunter22", "hunter33"]),
-        ("The wifi password was changed from Walnut7 to Cedar8", ["Walnut7", "Cedar8"]),
-        ("Das Passwort wurde von Sommer20 auf Winter21 geändert", ["Sommer20", "Winter21"]),
-        ("Mot de passe changé de soleil12 à neige34", ["soleil12", "neige34"]),
-        ("Cambié la contraseña de verano12 a invierno34", ["verano12", "invierno34"]),
-        ("The password was hunter22, now it's hunter33.", ["hunter22", "hunter33"]),
-        ("My wifi password was Walnut7 but now it’s Cedar8.", ["Walnut7", "Cedar8"]),
-        ('The password was "Walnut7". It is now "Cedar8"', ["Walnut7", "Cedar8"]),
-        ("The password used to be Walnut7 and is now Cedar8", ["Walnut7", "Cedar8"]),
-        ("passwords:\n- hunter22\n- wifi: Walnut7\n- `Cedar88`\n\nNotes", ["hunter22", "Walnut7", "Cedar88"]),
-        ("## Passwords\n\n* router: Walnut77\n* mail (Ana) - Cedar88\n", ["Walnut77", "Cedar88"]),
-        ("Passwörter:\n1. Router: Walnut77\n2. Cedar88", ["Walnut77", "Cedar88"]),
-        ("passwords:\n  wifi: Walnut77\n  mail: Cedar88\nport: x8080", ["Walnut77", "Cedar88"]),
-        ('{"passwords": "Walnut77"}', ["Walnut77"]),
-        ("Passwords: Walnut77, Cedar88 and hunter22", ["Walnut77", "Cedar88", "hunter22"]),
-        ('{"passwords": ["Walnut77", "Cedar88"], "port": "x8080"}', ["Walnut77", "Cedar88"]),
-        ("ｐａｓｓｗｏｒｄ：hunter22", ["hunter22"]),
-        ("Ｐａｓｓｗｏｒｔ: ｈｕｎｔｅｒ２２", ["ｈｕｎｔｅｒ２２"]),
-        ("𝗽𝗮𝘀𝘀𝘄𝗼𝗿𝗱: hunter22", ["hunter22"]),
-    ]:
+def test_secrets_beside_a_word_in_tables_commands_and_sentences_are_found() -> None:
+    for text, secrets in CASES["restored"]:
         clean = REDACTOR.text(text)
-        assert not [secret for secret in secrets if secret in clean]
+        assert not [secret for secret in secrets if secret in clean], text
         pieces = iter(secrets)
         assert re.sub(r"\[redacted: \w+\]", lambda _, pieces=pieces: next(pieces), clean) == text
+    for text, secret in CASES["redacted"]:
+        clean = REDACTOR.text(text)
+        assert secret not in clean, text
+        assert "[redacted: " in clean
 
 
-def test_what_is_said_about_passwords_stays() -> None:
-    for text in [
-        'password: "Choose something memorable"',
-        '"password": "Your new password"',
-        '"password": "must be at least eight characters"',
-        'The error for a wrong password is "the credentials are wrong"',
-        "Changed the password length from 8chars to 12chars",
-        "The password hash changed from md5crypt8 to sha512crypt",
-        "The password policy changed from weak2 to strong3",
-        "Moved the password from LastPass to 1Password",
-        "The password was required, now it's optional2",
-        "Passwords: rotated monthly, stored in 1Password",
-        "Passwords:\n- at least 12 characters\n- never in git\n- rotate in Q3",
-        "## Passwords\n\n* stored in 1Password\n* min length: 12\n",
-        "passwords:\n  min_length: 12\n  history: 5\n  algorithm: argon2id\n",
-        'passwords = ["one", "two"]',
-        'answer = {"passes": ["first1", "second2"]}',
-        "The passwords are rotated every 90 days: see RFC2104",
-        "passwords:\n- see docs/auth2.md\n- https://vault.example/x1",
-    ]:
+def test_a_text_that_only_speaks_of_secrets_stays() -> None:
+    for text in CASES["kept"]:
         assert REDACTOR.text(text) == text
 
 
@@ -293,11 +166,6 @@ def test_patterns_of_ones_own_go_beside_the_rules() -> None:
     assert own.detect_secret_name("ZX-123456") == OWN
 
 
-def test_an_argument_that_is_passed_is_no_password() -> None:
-    for text in ["pass replace=True (--replace) to have it moved", "you may pass limit=10 to it"]:
-        assert REDACTOR.text(text) == text
-
-
 def test_patterns_that_match_anything_or_repeat_too_much_are_refused() -> None:
     for pattern in ["", "(", ".*", "[a-z]+", "x?", "((a{1000}){1000}){1000}", "q" * 501]:
         assert explain_unsafe_pattern(pattern)
@@ -306,96 +174,6 @@ def test_patterns_that_match_anything_or_repeat_too_much_are_refused() -> None:
 def test_sound_patterns_are_taken() -> None:
     for pattern in [r"ZX-\d{6}", r"(?i)acme-[a-z0-9]{8,40}", r"member no\. (?P<value>\d+)"]:
         assert explain_unsafe_pattern(pattern) is None
-
-
-# -- secrets in sentences ---------------------------------------------------------------------------------
-
-WORDS = "pepper lunar ivory noodle umbrella window velvet walnut glide orbit magnet quantum"
-
-
-def test_a_secret_in_a_sentence_is_redacted() -> None:
-    for text, secret in [
-        ("my ssn is 474-27-5622, put it in the form", "474-27-5622"),
-        ("soc sec no. 192144155", "192144155"),
-        ("PIN of my debit card is 5406", "5406"),
-        ("el pin del móvil: 445201", "445201"),
-        ("meine Geheimzahl ist 6043", "6043"),
-        ("the alarm code is 2992", "2992"),
-        ("the code for the front gate is 8885.", "8885"),
-        ("the lock box code is 4712", "4712"),
-        ("the combination of the lock box is 4713", "4713"),
-        ("el código de la caja fuerte es 4719", "4719"),
-        ("der Code für die Alarmanlage ist 5977", "5977"),
-        ("le code de l'alarme est 3928", "3928"),
-        ("el código de la alarma es 7210", "7210"),
-        (f"my seed phrase is {WORDS}", WORDS),
-        (f"wallet recovery phrase\n{WORDS}", WORDS),
-        ("github recovery codes: 75ebf-e035b, 55238-dc686", "55238-dc686"),
-        ("2FA backup code 16528733, use it once", "16528733"),
-        ("pw: Pepper55*", "Pepper55*"),
-        ("creds: anna / j2!41Wl+Ygp", "j2!41Wl+Ygp"),
-        ("das Kennwort vom Router: ott3r561", "ott3r561"),
-        ("la clave del wifi es Glacier65!", "Glacier65!"),
-        ("mdp : ott3r252", "ott3r252"),
-        ("The wifi code at our summer house is Strand-2231-Blau", "Strand-2231-Blau"),
-        ("Der WLAN-Schlüssel lautet Tulpe4455", "Tulpe4455"),
-        ("le code du wifi est soleil2244", "soleil2244"),
-        ("pw = Sunny2Day", "Sunny2Day"),
-        ("pw: correcthorse", "correcthorse"),
-        ("the password? it's bluefish9", "bluefish9"),
-        ("my password? It’s Tulip-Garden", "Tulip-Garden"),
-        ("login bob / hunter22", "hunter22"),
-        ("sign-in for the portal: ana | verano12", "verano12"),
-        ("api key for openweather 3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c", "3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c"),
-        ("the token for the home bridge Zq8Xw2Lp9Rt4Vb7Nk3Md", "Zq8Xw2Lp9Rt4Vb7Nk3Md"),
-        ("otpauth://totp/Forge:ana?secret=JBSWY3DPEHPK3PXP&issuer=Forge", "JBSWY3DPEHPK3PXP"),
-        ("recovery codes: abcd-ef12 a1b2c3d4e5 1234 5678", "a1b2c3d4e5"),
-        ("otpauth%3A%2F%2Ftotp%2FForge%3Fsecret%3DJBSWY3DPEHPK3PXP", "JBSWY3DPEHPK3PXP"),
-        ("the weather api key 3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c", "3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c"),
-        ("api_key for maps 3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c", "3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c"),
-        ("log in with ana / Verano#12", "Verano#12"),
-        ("sign in as ana | verano12", "verano12"),
-        ("user ana / pass verano123", "verano123"),
-        ("the password? it's bluefish", "bluefish"),
-        ("what was the password again? I think it's bluefish", "bluefish"),
-        ("das Passwort? es ist Sonnenblume", "Sonnenblume"),
-        ("scratch codes\n2839 1022\n", "2839 1022"),
-    ]:
-        redacted = REDACTOR.text(text)
-        assert secret not in redacted
-        assert "[redacted: " in redacted
-
-
-def test_a_sentence_without_a_secret_stays() -> None:
-    for text in [
-        "call me on 555-27-5622 about the order",
-        "GPIO pin 4021 is set high",
-        "pin the version to 2024",
-        "the alarm is set to 7:30",
-        "the error code for the door sensor is 4021",
-        "the wifi code is on the fridge",
-        "the wifi key exchange is WPA2 since 2019",
-        "the lock box is 12 inches wide and 2024 is its model",
-        "my postal code is 10115",
-        "the house has 12 rooms and the door is green",
-        "the seed of the random generator is 20240117",
-        "keep the recovery codes in the safe since 2025-01-17",
-        "this phrase has many words that are all plain and lower and that mean nothing secret at all",
-        "the password must have 12 characters",
-        "La clave es llegar antes de las 9",
-        "we put the backup codes away in 2024",
-        "pw = page_width",
-        "pw = measure(x1)",
-        "login page / users",
-        "user story / epic",
-        "the key for the shed is on the hook",
-        "the password? it's in the vault",
-        "the password? It's complicated",
-        "Forgot your password? Click here",
-        "the api key documentation page of the openweather-service-documentation",
-        "the recovery codes are printed on 2025-01-17 and stored",
-    ]:
-        assert REDACTOR.text(text) == text
 
 
 def test_an_own_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
