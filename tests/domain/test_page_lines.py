@@ -9,26 +9,11 @@ from reverie.domain.living_page import Line, is_visible_tag, parse_line, render_
 
 ODD = st.sampled_from(
     [
-        *("-->", "<!--", "<!-- 3f2a9c81d0e5 -->", "\n", "\r\n", "```", "~~~", "- ", "# ", "---", "…", "  "),
-        *(
-            "\\",
-            "\\n",
-            "<br>",
-            "\\<",
-            " #a",
-            "#b",
-            "📌",
-            "\\u0041",
-            "\u2028",
-            "\x85",
-            "<b>",
-            "](x)",
-            "|",
-            "`",
-        ),
-        *("2026-05-01: ", "until ", "\t", "    ", "&#32;", "&#9;", "\\&"),
+        "-->", "<!--", "<!-- 3f2a9c81d0e5 -->", "\n", "\r\n", "```", "~~~", "- ", "# ", "---", "…", "  ", "\\", "\\n",
+        "<br>", "\\<", " #a", "#b", "📌", "\\u0041", "\u2028", "\x85", "<b>", "](x)", "|", "`", "2026-05-01: ",
+        "until ", "\t", "    ", "&#32;", "&#9;", "\\&",
     ]
-)
+)  # fmt: skip
 TEXTS = st.lists(st.one_of(ODD, st.text(max_size=5)), min_size=1, max_size=8).map("".join).filter(str.strip)
 TAGS = st.lists(st.text(max_size=6).filter(is_visible_tag), max_size=3).map(tuple)
 

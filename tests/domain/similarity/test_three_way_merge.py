@@ -26,29 +26,6 @@ def page(content: str, seconds: float = 0) -> Page:
     return make_page(content=content, updated_at=make_time(seconds))
 
 
-def test_changes_of_different_fields_are_both_taken() -> None:
-    base = make_record(tags=("a",))
-    found = merge_values(base, replace(base, importance=0.9), replace(base, content="The person's words"))
-    assert found.conflicts == ()
-    assert (found.value.content, found.value.importance) == ("The person's words", 0.9)
-
-
-def test_the_same_change_on_both_sides_is_no_conflict() -> None:
-    base = make_record()
-    found = merge_values(
-        base, replace(base, kind="lesson", source="a"), replace(base, kind="lesson", category="notes")
-    )
-    assert found.conflicts == ()
-    assert (found.value.kind, found.value.source, found.value.category) == ("lesson", "a", "notes")
-
-
-def test_different_changes_of_one_field_are_named_and_the_persons_stands() -> None:
-    base = make_record()
-    found = merge_values(base, replace(base, content="ours", category="a"), replace(base, content="theirs"))
-    assert found.conflicts == ("content",)
-    assert (found.value.content, found.value.category) == ("theirs", "a")
-
-
 def test_tags_merge_as_sets_in_the_persons_order() -> None:
     base = make_record(tags=("a", "b", "c"))
     found = merge_values(
@@ -192,29 +169,30 @@ def test_every_field_of_a_merge_comes_from_a_side_and_conflicts_are_exactly_the_
 # -- texts -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs", "result"),
-    [
-        ("a\nb\nc\n", "a\nB\nc\n", "a\nb\nC\n", "a\nB\nC\n"),  # neighbours
-        ("a\nb\nc\n", "a\nc\n", "a\nb\nc\nd\n", "a\nc\nd\n"),  # a deletion stands
-        ("a\nb\nc\n", "a\nc\n", "a\nbb\nc\n", "a\nbb\nc\n"),  # a line changed here and deleted there stays
-        ("a\nb\nc\n", "", "a\nb\nc\nd\n", "d\n"),
-        ("a\n", "a\nours\n", "a\ntheirs\n", "a\ntheirs\nours\n"),
-        ("a", "a\nours", "a\ntheirs", "a\ntheirs\nours"),  # no line end at the end
-        ("a\n", "a\nours\n", "a\ntheirs", "a\ntheirs\nours"),
-        ("", "ours\n", "theirs\n", "theirs\nours\n"),
-        ("", "both\n", "both\n", "both\n"),
-        ("a\n", "a\nx\ny\n", "a\nx\ny\nz\n", "a\nx\ny\nz\n"),  # what both added stands once
-        ("a\n", "a\nx\ny\no\n", "a\nx\nt\ny\n", "a\nx\nt\ny\no\n"),
-        ("a\n", "a\n\nx\n\no\n", "a\n\nx\n\nt\n", "a\n\nx\n\nt\n\no\n"),
-        ("# A\n\nB\n", "# A\n\nO\n\nB\n", "# A\n\nT\n\nB\n", "# A\n\nT\n\nO\n\nB\n"),  # paragraphs stay apart
-        ("# A\n", "# A\n\nO\n", "# A\n\nT\n", "# A\n\nT\n\nO\n"),
-        ("# A\n", "# A\n\nO\n", "# A\n\nT", "# A\n\nT\n\nO"),
-        ("a\nb\nc\nd\n", "O\n", "a\nB\nc\nD\n", "B\nD\nO\n"),  # rewritten here, two lines changed there
-    ],
+MERGED = (
+    ("a\nb\nc\n", "a\nB\nc\n", "a\nb\nC\n", "a\nB\nC\n"),  # neighbours
+    ("a\nb\nc\n", "a\nc\n", "a\nb\nc\nd\n", "a\nc\nd\n"),  # a deletion stands
+    ("a\nb\nc\n", "a\nc\n", "a\nbb\nc\n", "a\nbb\nc\n"),  # a line changed here and deleted there stays
+    ("a\nb\nc\n", "", "a\nb\nc\nd\n", "d\n"),
+    ("a\n", "a\nours\n", "a\ntheirs\n", "a\ntheirs\nours\n"),
+    ("a", "a\nours", "a\ntheirs", "a\ntheirs\nours"),  # no line end at the end
+    ("a\n", "a\nours\n", "a\ntheirs", "a\ntheirs\nours"),
+    ("", "ours\n", "theirs\n", "theirs\nours\n"),
+    ("", "both\n", "both\n", "both\n"),
+    ("a\n", "a\nx\ny\n", "a\nx\ny\nz\n", "a\nx\ny\nz\n"),  # what both added stands once
+    ("a\n", "a\nx\ny\no\n", "a\nx\nt\ny\n", "a\nx\nt\ny\no\n"),
+    ("a\n", "a\n\nx\n\no\n", "a\n\nx\n\nt\n", "a\n\nx\n\nt\n\no\n"),
+    ("# A\n\nB\n", "# A\n\nO\n\nB\n", "# A\n\nT\n\nB\n", "# A\n\nT\n\nO\n\nB\n"),  # paragraphs stay apart
+    ("# A\n", "# A\n\nO\n", "# A\n\nT\n", "# A\n\nT\n\nO\n"),
+    ("# A\n", "# A\n\nO\n", "# A\n\nT", "# A\n\nT\n\nO"),
+    ("a\nb\nc\nd\n", "O\n", "a\nB\nc\nD\n", "B\nD\nO\n"),  # rewritten here, two lines changed there
 )
-def test_merging_texts(base: str, ours: str, theirs: str, result: str) -> None:
-    assert merge_text(base, ours, theirs) == result
+"""Base, ours, theirs and the merged text."""
+
+
+def test_merging_texts() -> None:
+    for base, ours, theirs, result in MERGED:
+        assert merge_text(base, ours, theirs) == result
 
 
 REPEATING = st.lists(st.sampled_from(["", "", "a", "b", "---"]), max_size=12)

@@ -18,7 +18,7 @@ from tests.factories import make_turn
 LENGTH = 40_000
 RUNS = (
     *"aA1 .-'\"([{/@*#|\n\t=:,?<&%\\_~`>!é日",
-    *(
+    *[
         '\\"',
         "\n ",
         " \n",
@@ -36,7 +36,7 @@ RUNS = (
         "<a>",
         "no, ",
         "'a",
-    ),
+    ],
 )
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "message of an error": InvalidInput,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import doctest
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ from reverie.domain.text.tokenizer import (
     tokenize_date,
 )
 
+CASES = Path(__file__).parent / "tokens.json"
 TEXT = st.text(st.characters(), max_size=80)  # lone surrogates and control characters too
 
 
@@ -27,38 +30,7 @@ def test_the_examples_in_the_docstrings_hold() -> None:
 
 
 def test_a_text_gives_its_words() -> None:
-    for text, expected in [
-        ("The cats were running", ["the", "cat", "were", "run"]),
-        ("it is 7 of 10", ["7", "10"]),
-        ("the IT team uses Go and AI, plan B", ["the", "it", "team", "use", "go", "and", "ai", "plan", "b"]),
-        ("Die Termine der Ärzte", ["die", "termin", "der", "arzt"]),
-        ("¿Cuándo pagaron los clientes?", ["cuand", "pag", "los", "client"]),
-        ("Quand les chevaux étaient malades", ["quand", "le", "cheval", "etaient", "malad"]),
-        ("飼い猫", ["飼い", "い猫", "飼", "猫"]),
-        ("Party🎂 👍🏽 ❤️, 5 °", ["parti", "🎂", "👍", "❤", "5"]),
-        ("$85,000 or 1,234,567", ["85000", "1234567"]),
-        ("well-known", ["well", "known", "well-known"]),
-        ("getUserName", ["get", "user", "name", "getusernam"]),
-        ("HTTPServer", ["http", "server", "httpserver"]),
-        ("snake_case_name", ["snake", "case", "name", "snake_case_name"]),
-        ("src/app/main.py", ["src", "app", "main", "py", "src/app/main.py"]),
-        ("mail ann@example.org now", ["mail", "ann", "exampl", "org", "now", "ann@example.org"]),
-        ("https://example.org/a-page", ["https", "exampl", "org", "page", "https://example.org/a-page"]),
-        (r"C:\Users\ann", ["user", "ann", r"c:\users\ann"]),
-        ("3.14", ["3", "14", "3.14"]),
-        ("C++ and C#", ["and", "c++", "c#"]),
-        ("Ann's don’t", ["ann", "don"]),
-        ("Straße CAFÉ naïve", ["strass", "cafe", "naiv"]),
-        ("ﬁle ＡＢＣ", ["file", "abc"]),
-        ("Ελλάδα и он", ["ελλαδ", "и", "он"]),
-        ("東京タワー", ["東京", "京タ", "タワ", "ワー", "東", "京"]),
-        ("猫", ["猫"]),
-        ("한국어", ["한국", "국어"]),
-        ("東京tower", ["東京", "tower", "東", "京"]),
-        ("हिन्दी", ["हिन्द"]),
-        ("", []),
-        ("?!… °→ a b", []),
-    ]:
+    for text, expected in json.loads(CASES.read_text(encoding="utf-8")).items():
         assert tokenize(text) == expected
 
 
@@ -67,15 +39,12 @@ def test_composed_and_decomposed_letters_are_the_same_word() -> None:
     assert tokenize("가나다") == tokenize("\u1100\u1161\u1102\u1161\u1103\u1161")
 
 
-def test_words_that_stand_together_do_so_in_the_tokens_whatever_compounds_are_between() -> None:
-    assert " known  author " in pack(tokenize("a well-known author"))
-
-
 def test_a_packed_string_counts_and_shows_adjacency() -> None:
     packed = pack(tokenize("rock music, rock, rocks and rocking horses"))
     assert packed.count(" rock ") == 4
     assert " rock  music " in packed
     assert " music  hors " not in packed
+    assert " known  author " in pack(tokenize("a well-known author"))
     assert pack([]) == ""
 
 
@@ -106,23 +75,17 @@ def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
 @pytest.mark.timeout(30)
 def test_a_hundred_thousand_hostile_characters_are_analysed() -> None:
     for unit in [
-        "a",
+        *"aé東.0?_",
         "a-",
         "a_",
         "aB",
-        "é",
         "e\u0301",
-        "東",
         "🎂",
         "1,",
-        ".",
-        "_",
         "\u0300",
         "\ud800",
         "\x00",
-        "0",
         "ﷺ",
-        "?",
         "1st ",
     ]:
         text = (unit * 100_000)[:100_000]
@@ -143,18 +106,12 @@ def test_a_day_goes_by_all_its_names() -> None:
         "@2023", "@december", "@2023-12", "@2023-12-01", "@12-01",
     ]  # fmt: skip
     assert tokenize_date(datetime(900, 1, 2, tzinfo=UTC))[0] == "@0900"
-
-
-def test_a_text_never_gives_a_token_of_a_date_field() -> None:
     assert not set(tokenize("@2023 @may @2023-05-08")) & set(tokenize_date(datetime(2023, 5, 8, tzinfo=UTC)))
 
 
-def test_a_text_that_ends_with_a_question_asks() -> None:
-    for text in ["How are you?", "Really?!", '"Why?"', "元気？", "كيف؟", "So? 	\n", "Right? **"]:
+def test_a_text_asks_if_it_ends_with_a_question() -> None:
+    for text in ["How are you?", "Really?!", '"Why?"', "元気？", "كيف؟", "So? \t\n", "Right? **"]:
         assert is_question(text)
-
-
-def test_a_text_that_ends_otherwise_does_not_ask() -> None:
     for text in ["", "Fine.", "How are you? I am fine.", "?" + "x" * 50]:
         assert not is_question(text)
 
@@ -168,10 +125,3 @@ def test_cues_tell_how_much_is_said_and_how() -> None:
         ("word " * 300, "99"),
     ]:
         assert extract_cues(text) == expected
-
-
-@given(TEXT)
-def test_cues_are_two_digits_and_letters(text: str) -> None:
-    found = extract_cues(text)
-    assert found[:2].isdigit()
-    assert set(found[2:]) <= set("aqnt")
