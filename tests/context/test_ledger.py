@@ -23,39 +23,18 @@ def ledger_of(steps):
     return ledger
 
 
-def test_what_was_shown_for_a_turn_still_replayed_is_not_shown_again():
-    ledger = ShownLedger().add_shown([hit(record(1))], at=4)
-    assert ledger.find_seen_position(hit(record(1)), replayed_from=4, now_at=6) == 4
-
-
-def test_it_is_shown_again_once_that_turn_has_scrolled_out():
-    ledger = ShownLedger().add_shown([hit(record(1))], at=4)
-    assert ledger.find_seen_position(hit(record(1)), replayed_from=5, now_at=24) is None
-
-
-def test_asking_again_for_the_same_turn_shows_the_same_again():
-    ledger = ShownLedger().add_shown([hit(record(1))], at=4)
-    assert ledger.find_seen_position(hit(record(1)), replayed_from=0, now_at=4) is None
-
-
-def test_a_record_that_was_changed_since_is_shown_again():
-    ledger = ShownLedger().add_shown([hit(record(1, "It is 3 pm"))], at=4)
-    assert ledger.find_seen_position(hit(record(1, "It is 4 pm")), replayed_from=0, now_at=6) is None
-
-
-def test_a_record_that_stopped_holding_since_is_shown_again():
-    before = record(1)
+def test_an_item_is_shown_again_only_if_its_turn_is_not_replayed_or_it_has_changed():
+    before = record(1, "It is 3 pm")
     ledger = ShownLedger().add_shown([hit(before)], at=4)
-    assert (
-        ledger.find_seen_position(hit(replace(before, valid_to=before.created_at)), replayed_from=0, now_at=6)
-        is None
-    )
-
-
-def test_a_record_seen_more_often_but_not_changed_stays_left_out():
-    before = record(1)
-    ledger = ShownLedger().add_shown([hit(before)], at=4)
-    assert ledger.find_seen_position(hit(replace(before, seen_count=9), 0.9), replayed_from=0, now_at=6) == 4
+    for now, replayed_from, now_at, seen in (
+        (before, 4, 6, 4),
+        (before, 5, 24, None),
+        (before, 0, 4, None),
+        (record(1, "It is 4 pm"), 0, 6, None),
+        (replace(before, valid_to=before.created_at), 0, 6, None),
+        (replace(before, seen_count=9), 0, 6, 4),
+    ):
+        assert ledger.find_seen_position(hit(now), replayed_from=replayed_from, now_at=now_at) == seen
 
 
 @given(ledgers, hits(), positions, positions, positions)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 
 from hypothesis import given
@@ -8,16 +7,12 @@ from hypothesis import strategies as st
 
 from reverie.context import render
 from reverie.domain.text import escaping
-from tests.context.values import NOW, call, entry, hit, record, texts, turn
+from tests.context.values import NOW, call, entry, hit, record, turn
 
 
 def test_a_record_stands_on_one_line_with_its_id_and_category():
     line = render.render_record(record(0xABC, category="user-preferences/timezone"))
     assert line == "- [000000000abc] (user-preferences/timezone): User is in Chicago"
-
-
-def test_a_record_without_a_category_has_no_brackets():
-    assert render.render_record(record(0xABC)) == "- [000000000abc]: User is in Chicago"
 
 
 def test_a_record_that_is_older_than_a_day_carries_its_date() -> None:
@@ -63,20 +58,6 @@ def test_marks_of_chat_templates_are_broken_up_and_operators_are_not():
     assert escaping.escape_line("a |> b <| c, x[i] < 3") == "a |> b <| c, x[i] < 3"
 
 
-def test_text_that_nobody_sees_is_dropped_and_joiners_that_scripts_need_are_kept():
-    smuggled = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
-    assert escaping.escape_line(f"hel\u202elo\u200b{smuggled}") == "hello"
-    assert escaping.escape_line("نمی\u200cدانم") == "نمی\u200cدانم"
-
-
-@given(texts)
-def test_folding_gives_one_line_and_folding_again_changes_nothing(text):
-    folded = escaping.escape_line(text)
-    assert len(folded.splitlines()) <= 1
-    assert escaping.escape_line(folded) == folded
-    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", folded)
-
-
 def test_long_content_is_cut_and_names_the_id_that_has_the_rest():
     line = render.render_record(record(0xABC, "word " * 400))
     assert line.endswith("… [cut: 799 of 2,000 characters of 000000000abc]")
@@ -115,10 +96,6 @@ def test_an_entry_is_listed_as_rockbot_does_and_never_with_its_data():
         "- draft-email: expires in 2m01s\n"
         "- plan: kept"
     )
-
-
-def test_no_live_entry_gives_no_inventory():
-    assert render.render_inventory([entry("gone", seconds=0)], NOW) == ""
 
 
 def test_a_countdown_has_two_units():

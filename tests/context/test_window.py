@@ -11,10 +11,6 @@ from tests.context.values import call, conversation, result, shapes, turn
 limits = st.integers(0, 30)
 
 
-def positions(turns):
-    return [t.position for t in turns]
-
-
 def whole_groups(turns):
     """The places of each call and its results, matched as a reader would: the latest open call of that id."""
     groups, open_calls = [], {}
@@ -29,34 +25,19 @@ def whole_groups(turns):
     return groups
 
 
-def test_plain_turns_are_cut_to_the_limit():
-    turns = [turn(n) for n in range(30)]
-    assert positions(trim_window(turns, 20)) == list(range(10, 30))
-
-
-def test_fewer_turns_than_the_limit_are_all_kept():
-    turns = conversation([0, 2, 0])
-    assert trim_window(turns, 20) == turns
-
-
-def test_the_cut_moves_past_a_call_it_would_tear():
-    turns = [turn(0), turn(1), call(2, "a"), result(3, "a"), turn(4), turn(5), turn(6)]
-    assert positions(trim_window(turns, 4)) == [4, 5, 6]
-
-
-def test_the_cut_moves_back_to_the_call_where_too_little_would_be_left():
-    turns = [turn(0), call(1, "a", "b", "c"), result(2, "a"), result(3, "b"), result(4, "c"), turn(5)]
-    assert positions(trim_window(turns, 3)) == [1, 2, 3, 4, 5]
-
-
-def test_a_tail_that_would_begin_with_an_orphan_begins_after_it():
-    turns = [turn(0), result(1, "lost"), turn(2), turn(3)]
-    assert positions(trim_window(turns, 3)) == [2, 3]
-
-
-def test_a_last_call_without_its_result_is_kept():
-    turns = [turn(0), turn(1), call(2, "a")]
-    assert positions(trim_window(turns, 1)) == [2]
+def test_the_cut_tears_no_call_from_its_results():
+    for turns, limit, kept in (
+        ([turn(n) for n in range(30)], 20, [*range(10, 30)]),
+        ([turn(0), turn(1), call(2, "a"), result(3, "a"), turn(4), turn(5), turn(6)], 4, [4, 5, 6]),
+        (
+            [turn(0), call(1, *"abc"), result(2, "a"), result(3, "b"), result(4, "c"), turn(5)],
+            3,
+            [1, 2, 3, 4, 5],
+        ),
+        ([turn(0), result(1, "lost"), turn(2), turn(3)], 3, [2, 3]),
+        ([turn(0), turn(1), call(2, "a")], 1, [2]),
+    ):
+        assert [each.position for each in trim_window(turns, limit)] == kept
 
 
 @given(shapes, limits)
@@ -105,31 +86,17 @@ def test_every_call_has_exactly_one_result_and_it_follows_at_once(shape):
     assert replay.unanswered == sum(kind > 9 for kind in shape)
 
 
-def test_a_result_said_after_an_interruption_is_put_behind_its_call():
-    turns = [call(0, "a", "b"), turn(1, content="wait"), result(2, "b", "B"), result(3, "a", "A")]
-    messages = to_chat_messages(turns).messages
-    assert [(m["role"], m["content"]) for m in messages] == [
-        ("assistant", ""),
-        ("tool", "A"),
-        ("tool", "B"),
-        ("user", "wait"),
-    ]
-
-
-def test_a_call_without_a_result_is_given_one_that_says_so():
-    replay = to_chat_messages([call(0, "a")])
-    assert replay.messages[1] == {"role": "tool", "tool_call_id": "a", "content": NO_RESULT}
-    assert replay.unanswered == 1
-
-
-def test_ids_that_are_used_again_belong_to_the_latest_call():
-    turns = [call(0, "c"), result(1, "c", "one"), call(2, "c"), result(3, "c", "two")]
-    assert [m["content"] for m in to_chat_messages(turns).messages] == ["", "one", "", "two"]
-
-
-def test_results_of_calls_that_share_an_id_are_taken_in_their_order():
-    turns = [call(0, "c", "c"), result(1, "c", "one"), result(2, "c", "two")]
-    assert [m["content"] for m in to_chat_messages(turns).messages] == ["", "one", "two"]
+def test_each_result_follows_its_call_and_a_missing_one_is_said():
+    for turns, contents in (
+        (
+            [call(0, "a", "b"), turn(1, content="wait"), result(2, "b", "B"), result(3, "a", "A")],
+            ["", "A", "B", "wait"],
+        ),
+        ([call(0, "a")], ["", NO_RESULT]),
+        ([call(0, "c"), result(1, "c", "one"), call(2, "c"), result(3, "c", "two")], ["", "one", "", "two"]),
+        ([call(0, "c", "c"), result(1, "c", "one"), result(2, "c", "two")], ["", "one", "two"]),
+    ):
+        assert [message["content"] for message in to_chat_messages(turns).messages] == contents
 
 
 def test_messages_have_the_fields_that_chat_apis_know():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,8 +19,6 @@ from reverie.domain.secrets.named import TRIGGERS
 from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, redact_secrets
 from reverie.domain.secrets.rules import load_table
 from reverie.domain.secrets.values import (
-    is_card,
-    is_jwt,
     is_placeholder,
     is_random,
 )
@@ -69,11 +65,6 @@ def test_the_kind_takes_the_place_and_nothing_of_the_secret_does() -> None:
     one, other = (f"my key is {made('openai', seed)}, keep it" for seed in (1, 2))
     assert REDACTOR.text(one) == REDACTOR.text(other) == "my key is [redacted: openai key], keep it"
     assert REDACTOR.find(one)[0].kind in KINDS
-
-
-def test_every_kind_of_a_span_is_listed() -> None:
-    for name in SECRETS:
-        assert set(REDACTOR.kinds(f"password: {made(name)}")) <= set(KINDS)
 
 
 def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
@@ -295,12 +286,6 @@ def test_a_megabyte_of_harmless_text_stays_as_it_is() -> None:
 # -- checks --------------------------------------------------------------------------------------------
 
 
-def test_checksums() -> None:
-    assert is_card(made("amex"))
-    assert is_jwt(made("jwt"))
-    assert not is_jwt(LOOK_ALIKES["json_b64"](Random(1)) + ".a.b")
-
-
 def test_a_mistyped_token_is_still_taken_for_one() -> None:
     token = made("github")
     wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
@@ -312,23 +297,6 @@ def test_placeholders_and_words_are_no_secrets() -> None:
     assert is_placeholder("sk-xxxxxxxx")
     assert not is_random("user_preferences_2024_style_guide")
     assert redact_secrets("OPENAI_API_KEY=sk-...") == "OPENAI_API_KEY=sk-..."
-
-
-def test_importing_compiles_no_pattern() -> None:
-    code = (
-        "import re, sys\nreal, made = re.compile, []\n"
-        "def noted(*args, **more):\n"
-        "    made.append(sys._getframe(1).f_code.co_filename)\n"
-        "    return real(*args, **more)\n"
-        "re.compile = noted\n"
-        "from reverie.domain.secrets.redactor import Redactor\n"
-        "count = lambda: sum('domain/secrets' in name or 'lazy_regex' in name for name in made)\n"
-        "first = count()\n"
-        "Redactor().text('password: hunter2')\n"
-        "print(first, count() > 0)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["0", "True"]
 
 
 def test_a_long_key_with_such_a_word_in_it_by_chance_is_a_key() -> None:

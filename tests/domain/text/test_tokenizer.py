@@ -17,7 +17,6 @@ from reverie.domain.text.tokenizer import (
     is_question,
     pack,
     tokenize,
-    tokenize_chunks,
     tokenize_date,
 )
 
@@ -64,13 +63,6 @@ def test_case_does_not_matter_to_words_of_three_letters_and_more(text: str) -> N
     assert tokenize(simple) == tokenize(simple.upper()) == tokenize(simple.title())
 
 
-@given(TEXT)
-def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
-    parts = [token for _, found, _ in tokenize_chunks(text) for token in found]
-    wholes = [token for _, _, found in tokenize_chunks(text) for token in found]
-    assert parts + wholes == tokenize(text)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(30)
 def test_a_hundred_thousand_hostile_characters_are_analysed() -> None:
@@ -91,14 +83,6 @@ def test_a_hundred_thousand_hostile_characters_are_analysed() -> None:
         text = (unit * 100_000)[:100_000]
         assert tokenize(text) == tokenize(text)
         assert extract_cues(text)[:2].isdigit()
-
-
-def test_more_words_than_the_memory_of_words_holds_are_analysed_alike() -> None:
-    before = tokenize("remembering well-known getUserName")
-    for number in range(tokenizer._Chunks.LIMIT + 10):
-        tokenize(f"word{number}")
-    assert len(tokenizer._chunks_of["en"]) <= tokenizer._Chunks.LIMIT
-    assert tokenize("remembering well-known getUserName") == before
 
 
 def test_a_day_goes_by_all_its_names() -> None:
