@@ -201,12 +201,6 @@ def test_a_profile_too_long_for_the_budget_is_cut_and_said_to_be():
     assert pack.choices[0].verdict == "over the budget"
 
 
-def test_long_pages_leave_room_for_what_is_recalled():
-    pack = packed(standing=StaticContext(pages=("fact " * 10_000,)), candidates=[hit(record())])
-    assert pack.diagnostics.cut == ("pages",)
-    assert pack.choices[0].verdict == "selected"
-
-
 def test_the_first_lines_of_the_inventory_are_sure_of_their_place():
     found = [hit(record(n, f"Fact number {n} " + "x" * 300), 0.9) for n in range(6)]
     kept = [entry(f"page-{n:02}") for n in range(50)]
