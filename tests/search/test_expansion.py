@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reverie.domain.text.tokenizer import tokenize
 from reverie.memory import Memory
 from reverie.search import expansion
-from reverie.search.expansion import compute_distance, expand_query
+from reverie.search.expansion import expand_query
 from reverie.search.query import parse_query
 from reverie.search.related_words import RelatedWords
 from tests.factories import get_search_index
@@ -147,10 +145,3 @@ def test_words_near_an_unknown_one_are_found_in_the_commit(tmp_path: Path, quest
         get_search_index(memory).fold()
         [hit] = memory.search(question)
         assert hit.explanation.stands_for
-
-
-@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
-def test_the_distance_is_symmetric_and_zero_only_for_equals(one: str, other: str) -> None:
-    distance = compute_distance(one, other, 3)
-    assert distance == compute_distance(other, one, 3)
-    assert (distance == 0) == (one == other)

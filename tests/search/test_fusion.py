@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
-from reverie.search.fusion import DEFAULTS, fuse
+from reverie.search.fusion import fuse
 from reverie.search.query import parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
 
@@ -68,14 +67,6 @@ def test_a_rule_stands_before_a_nearer_fact_only_where_something_is_asked_to_be_
     assert list_keys({1: 0.01, 2: 0.9}) == [2, 1]
 
 
-def test_what_a_rule_gains_is_a_part_of_its_own():
-    cosines = Cosines({1: 0.85, 2: 0.85})
-    rule, other = fuse([], [record(1), record(2)], cosines, has_words=True, rules={1: 0.9}, floor=0.0)
-    assert rule.parts["rule"] == pytest.approx(0.9 * DEFAULTS.rule / DEFAULTS.words)
-    assert "rule" not in other.parts
-    assert rule.parts["vector"] == pytest.approx(other.parts["vector"])
-
-
 def test_a_sure_vector_stands_before_a_weak_match_of_words():
     assert order(WORDS[1:], {2: 0.8, 3: 0.93})[0] == 3
 
@@ -92,11 +83,6 @@ def test_nothing_is_relevant_where_both_sides_find_little():
     passages = [record(key) for key in (1, 2)]
     assert order(passages, {1: 0.82, 2: 0.8}, floor=0.2, has_words=False) == []
     assert order(passages, {1: 0.88, 2: 0.8}, floor=0.2, has_words=False) == [1]
-
-
-def test_a_turn_counts_for_less_than_a_record_of_the_same_nearness():
-    passages = [record(1), turn(2, 0)]
-    assert order(passages, {1: 0.9, 2: 0.9}) == [1, 2]
 
 
 def test_a_turn_beside_near_ones_gains():
@@ -119,14 +105,6 @@ def test_a_message_gains_by_what_led_to_it_and_not_by_what_follows():
 def test_a_reply_counts_less_than_what_the_user_said():
     near = [turn(1, 0, speaker="assistant"), turn(2, 9, speaker="user")]
     assert order(near, {1: 0.91, 2: 0.9}) == [2, 1]
-
-
-def test_the_explanation_has_the_parts_of_both_sides():
-    (first, *_) = fuse(rank_words(WORDS), WORDS, Cosines({1: 0.9}), has_words=True, floor=0.0)
-    assert first.matched == ("harbour", "crane")
-    assert first.parts["cosine"] == 0.9
-    assert first.parts["vector"] == pytest.approx(2.2 * 5 / 8)
-    assert first.parts["words"] > 0
 
 
 @given(st.dictionaries(st.integers(1, 6), st.floats(0.5, 1.0)), st.integers(1, 6), st.floats(0.0, 0.2))

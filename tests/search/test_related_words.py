@@ -93,14 +93,6 @@ def test_words_that_are_only_spelled_alike_are_not_related():
     assert "vetted" not in dict(words.get("vet"))
 
 
-def test_a_lookup_is_sorted_and_bounded():
-    for word in ("car", "child", "work"):
-        similarities = [similarity for _, similarity in RelatedWords().get(word)]
-        assert similarities == sorted(similarities, reverse=True)
-        assert 8 <= len(similarities) <= 80
-        assert all(0 < similarity < 1 for similarity in similarities)
-
-
 @pytest.mark.slow
 def test_every_word_of_the_shipped_table_is_folded():
     listed = [word for word, _ in RelatedWords().items()]
@@ -165,36 +157,3 @@ def test_a_table_cut_short_is_named(script, tmp_path):
     path.write_bytes(script.pack_table({"car": [("vehicle", 0.8)]})[:-1])
     with pytest.raises(StoreCorrupt):
         RelatedWords(path).get("car")
-
-
-def test_the_builder_keeps_one_form_of_a_stem_and_drops_what_is_only_spelled_alike(script):
-    candidates = [
-        ("plumbers", 0.9, 0),
-        ("plum", 0.8, 1),
-        ("pipes", 0.6, 2),
-        ("pipe", 0.5, 3),
-        ("plumbing", 0.4, 4),
-    ]
-    candidates += [("sink", 0.24, 5)]
-    chosen = script.choose_neighbours(
-        "plumber", candidates, lambda word: word.rstrip("s"), {1: 0.1, 4: 0.5}.get, 10
-    )
-    assert chosen == [("pipes", 0.6), ("plumbing", 0.4)]
-
-
-def test_pairs_are_added_before_weaker_neighbours_and_not_between_forms_of_a_stem(script):
-    table = {"lost": [("gone", 0.4)], "drive": []}
-    script.add_pairs(table, {"lost": ["lose"], "drive": ["drives"]}, 0.85)
-    assert table == {"lost": [("lose", 0.85), ("gone", 0.4)], "drive": []}
-
-
-def test_the_builder_of_other_languages_groups_forms_and_prefers_the_accented_spelling(script, monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    languages = importlib.import_module("build_related_words_languages")
-    share = {"trabajo": 0.5, "trabajos": 0.05, "médico": 0.3, "medico": 0.1, "ño": 0.001, "no": 0.9}
-    words = languages._group_forms(share, 10, lambda word: word.rstrip("s"), set())
-    assert [(word.spelling, word.forms) for word in words] == [
-        ("no", ("no",)),
-        ("trabajo", ("trabajo", "trabajos")),
-        ("médico", ("medico",)),
-    ]

@@ -152,13 +152,6 @@ def test_a_handful_of_memories_answers_questions_in_other_words(memory: Memory) 
     assert memory.search("whose passport expires in July?") == []
 
 
-def test_in_a_small_memory_a_faint_relation_of_one_word_is_no_hit(memory: Memory) -> None:
-    memory.save("Lowwater's staging database listens on port 5433")
-    memory.save("The launch is on Thursday, 10 April")
-    assert memory.search("whose passport expires soon?") == []
-    assert memory.search("when do we launch?")
-
-
 def test_freshness_never_lifts_what_is_irrelevant(memory: Memory, clock: MovableClock) -> None:
     memory.save("The invoice printer needs blue toner", importance=0.1, confidence=0.3)
     clock.move(days=900)
@@ -438,21 +431,6 @@ def test_the_history_can_be_searched_literally_by_pattern_and_by_time(memory: Me
     assert memory.search("fast", min_score=1.0, sources="pages") == []
     with pytest.raises(InvalidInput, match="swap them"):
         memory.search("fast", created_after=march, created_before=march, sources="pages")
-
-
-def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
-    memory.save("Ann prefers green tea")
-    memory.session("chat:1").add("user", "We ran out of green tea yesterday")
-    tell(memory, "They talked about green tea and where to buy it.", "Ann prefers green  tea")
-    found = memory.search("green tea", sources=SOURCES)
-    assert sorted(hit.kind for hit in found) == ["fact", "paragraph", "turn"]
-    scores = [hit.score for hit in found]
-    assert scores == sorted(scores, reverse=True)
-    assert [hit.kind for hit in memory.search("GREEN.tea", mode="regex", sources=SOURCES)] == [
-        "fact",
-        "turn",
-        "paragraph",
-    ]
 
 
 def test_a_restriction_that_a_paragraph_cannot_meet_leaves_it_out(memory: Memory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import itertools
+import json
 import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,12 +15,10 @@ from hypothesis import strategies as st
 
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Passage
-from reverie.domain.record import Record
 from reverie.domain.text.tokenizer import pack, tokenize
 from reverie.memory import Memory
 from reverie.search import updates
-from reverie.search.hits import Explanation, Hit
-from reverie.search.updates import Matched, RareWords, order_by_time, put_successors_first
+from reverie.search.updates import Matched, RareWords, order_by_time
 from tests.factories import end_record, make_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,148 +45,19 @@ def test_the_examples_in_the_docstrings_hold() -> None:
 
 
 OTHERS = [f"Shelf {number} holds box {number * 7919 % 997}" for number in range(30)]
-INTERNET = ("Internet is Megacable, 549 a month", "Switched the house to Totalplay internet")
-HOSTS = (
-    "staging runs on a Linode VM (stg-01)",
-    "prod runs on AWS",
-    "moved staging over to Hetzner, box is called falke",
-    "moved prod over to Azure",
-)
-
-ALONE = [
-    ("the valid one", INTERNET, "which internet do we have?", 1),
-    ("the past", INTERNET, "which internet did we have before?", 0),
-    (
-        "another topic with a word of the question",
-        ("Anna plays the violin on Mondays at school", "Anna is allergic to nuts"),
-        "when does Anna play the violin?",
-        0,
-    ),
-    (
-        "the rarest word of the question",
-        ("Mateo's passport runs out on 9 February", "Mateo's new passport is in the metal box", "We run"),
-        "when does Mateo's passport run out?",
-        1,
-    ),
-    (
-        "all words of the question against none",
-        ("Brewery Elster: labels for Winterbock, contact Ronny", "Winterbock done, Ronny was pleased"),
-        "who is the contact at the Elster brewery?",
-        0,
-    ),
-    (
-        "a day",
-        ("Dinner with Iker at the lake", "Dinner with Iker at the mill"),
-        "dinner with Iker on 1 January 2026?",
-        0,
-    ),
+CASES = [
+    json.loads(line) for line in Path(__file__).with_name("updates.jsonl").read_text("utf-8").splitlines()
 ]
-
-AMONG_OTHERS = [
-    ("another of the same kind", *case, 0)
-    for case in [
-        (("Leo's dentist is Dr Marsh", "Nora's dentist is Dr Patel"), "who is Leo's dentist?"),
-        (
-            ("The flat in Leeds costs £700 rent", "The flat in York costs £820 rent"),
-            "what rent is the flat in Leeds",
-        ),
-        (
-            ("Backup of the NAS runs at 02:00", "Backup of the laptop runs at 13:00"),
-            "when does the NAS backup run",
-        ),
-        (("Jonas hat am Montag Judo", "Mia hat am Donnerstag Judo"), "Wann hat Jonas Judo?"),
-    ]
-] + [
-    ("another fact about a name in the answer", *case, 0)
-    for case in [
-        (
-            (
-                "Hired Imani for the weekends, $17 an hour, she speaks Spanish",
-                "Delia handed in her notice and Imani takes over her class",
-            ),
-            "what language does Imani speak?",
-        ),
-        (
-            (
-                "Registered with Elm Grove Surgery, they answer phones from 8 to 9",
-                "Dr Patel retired, now it is Dr Lomax at the same surgery",
-            ),
-            "when do they answer the phone at the surgery?",
-        ),
-        (
-            (
-                "Wife is Ana, we married in Porto in June 2016",
-                "Mum's operation is on 9 June, I moved two meetings for it",
-            ),
-            "when's our anniversary?",
-        ),
-        (
-            (
-                "Leo's piano lesson is Mondays at 4",
-                "Standup is at 10:00 from Monday, it changed because of Boston",
-            ),
-            "when is Leo's piano lesson?",
-        ),
-        (
-            (
-                "School run: Lena at Kirkwood Primary, the gate code is on the card",
-                "Oskar changed from the playgroup to Kirkwood nursery",
-            ),
-            "what's the gate code at school?",
-        ),
-        (
-            ("Sara's birthday is 3 May", "Sara wants a bike bell for her birthday"),
-            "when is Sara's birthday?",
-        ),
-        (
-            ("Petra hat am 3. Mai Geburtstag", "Petra wünscht sich zum Geburtstag einen Blumenstrauß"),
-            "wann hat Petra Geburtstag?",
-        ),
-        (("The tent is kept by Ottokar", "Ottokar likes to sing in a choir"), "where is the tent?"),
-    ]
-] + [
-    ("a report of a change that names the old value", *case, 1)
-    for case in [
-        (
-            ("My phone is a Pixel 7.", "Dropped the Pixel in the sink and bought a Fairphone 5."),
-            "what phone do I have?",
-        ),
-        (
-            (
-                "Mein Chef ist Herr Brinkmann, er leitet den Fuhrpark.",
-                "Brinkmann ist in den Ruhestand gegangen, Frau Özdemir hat den Fuhrpark übernommen.",
-            ),
-            "Wer ist mein Chef?",
-        ),
-        (
-            (
-                "C'est Fatou qui garde Hugo le mercredi.",
-                "Fatou a changé de métier, voyez avec Maëlle.",
-            ),
-            "qui est-ce qui garde Hugo ?",
-        ),
-        (
-            (
-                "Mein Hausarzt ist Dr. Reimann in der Gartenstraße.",
-                "Dr. Reimann ist in Rente, ich gehe jetzt zu Dr. Sato.",
-            ),
-            "Zu welchem Hausarzt gehe ich?",
-        ),
-    ]
-] + [
-    ("a report of a change of the subject", HOSTS, "where does staging run?", 2),
-    ("a report of a change of the subject", HOSTS, "where does prod run?", 3),
-]  # fmt: skip
 
 
 def test_the_fact_that_answers_comes_first_of_older_and_newer_ones(tmp_path: Path) -> None:
-    for number, (why, texts, question, first) in enumerate(ALONE + AMONG_OTHERS):
-        others = OTHERS if number >= len(ALONE) else []
-        with remember(tmp_path / str(number), [*others, *texts]) as memory:
-            found = [hit.content for hit in memory.search(question)]
-            assert found[0] == texts[first], (why, question)
-            if first == 1 and others:
-                assert found[1] == texts[0], (why, question)
+    for number, case in enumerate(CASES):
+        texts, first = case["texts"], case["first"]
+        with remember(tmp_path / str(number), texts if case["alone"] else [*OTHERS, *texts]) as memory:
+            found = [hit.content for hit in memory.search(case["question"])]
+            assert found[0] == texts[first], case
+            if first == 1 and not case["alone"]:
+                assert found[1] == texts[0], case
 
 
 def test_a_newer_fact_is_known_by_a_rare_word_that_the_question_lacks(tmp_path: Path) -> None:
@@ -345,29 +215,6 @@ def test_what_ended_a_fact_stands_before_it_among_several_scopes(tmp_path: Path)
         end_all(memory, "The project is called Robin", "Robin was renamed to Wren")
         found = [hit.content for hit in alice.search("what is our project called?")]
         assert found.index("Robin was renamed to Wren") < found.index("The project is called Robin")
-
-
-def test_what_ended_many_hits_is_read_at_once() -> None:
-    later = START + timedelta(days=1)
-
-    def make(number: int) -> Record:
-        return make_record(
-            number,
-            valid_to=START if number < 20 else None,
-            replaced_by=make_record(number + 10).id if number < 20 else "",
-        )
-
-    calls: list[int] = []
-
-    def get_records(ids: Sequence[str]) -> list[Record]:
-        calls.append(len(ids))
-        return [known[name] for name in ids]
-
-    known = {record.id: record for record in map(make, range(30))}
-    hits = [Hit(score=0.5, explanation=Explanation(), record=make(number)) for number in range(10)]
-    shown = put_successors_first(hits, later, get_records, lambda record: True)
-    assert {hit.id for hit in shown[:10]} == {make(number).id for number in range(20, 30)}
-    assert calls == [10, 10]
 
 
 def test_a_question_about_the_past_finds_what_was_ended_first_and_its_prompt_shows_it(tmp_path: Path) -> None:

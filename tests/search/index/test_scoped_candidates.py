@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.domain.filter import Filter
-from reverie.domain.passage import CandidateQuery, TermWeight
+from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
-from reverie.search.index.inverted_index import BRIEFEST, IndexedPassage, compute_brevity, compute_emphasis
+from reverie.search.index.inverted_index import BRIEFEST, compute_brevity, compute_emphasis
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.tantivy_index import IndexBatch, TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
 from tests.profiles import examples
 from tests.search.index.test_search_index import put, record
-from tests.support.contract.factories import NOW
 
 WORDS = ("tea", "oolong", "garden", "chess", "queen")
 MINE = Filter(scopes=("user:ann", ""))
@@ -40,60 +37,6 @@ def test_what_is_short_and_what_is_said_often_counts_for_more() -> None:
     assert figures == sorted(figures, reverse=True)
     assert compute_brevity(10**9) == 1
     assert [compute_emphasis(times) for times in (1, 2, 3, 4, 9, 99)] == [2, 3, 4, 5, 7, 8]
-
-
-def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
-    """For every brevity: tantivy multiplies by the binary logarithm of a field."""
-    committed = TantivyIndex(None)
-    lengths = {compute_brevity(length): length for length in range(20_000)}
-    leaves = []
-    for key, length in enumerate(lengths.values(), start=1):
-        analysis = analyze(record(key, "tea tea garden"))
-        value = record(key, "tea tea garden")
-        leaves.append(IndexedPassage(key, value, type(analysis)(terms=analysis.terms, length=length)))
-
-    def fill(batch: object) -> int:
-        for leaf in leaves:
-            batch.add(leaf)  # type: ignore[attr-defined]
-        return len(leaves)
-
-    committed.write(fill)
-    committed.refresh()
-    weights = [
-        TermWeight(among="words", token=token, weight=weight)
-        for token, weight in (("tea", 701), ("garden", 977))
-    ]
-    found = committed.search_weighted("record", weights, Filter(), 100)
-    assert len(lengths) > 50
-    assert dict(found) == {
-        leaf.key: (701 * 3 + 977 * 2) * compute_brevity(leaf.analysis.length) for leaf in leaves
-    }
-
-
-def test_passages_with_a_word_near_another_are_remembered_until_the_next_commit() -> None:
-    committed = TantivyIndex(None)
-
-    def commit(*contents: str) -> None:
-        def fill(batch: IndexBatch) -> int:
-            for key, content in enumerate(contents, start=committed.sequence + 1):
-                value = record(key, content)
-                batch.add(IndexedPassage(key, value, analyze(value)))
-            return committed.sequence + len(contents)
-
-        committed.write(fill)
-        committed.refresh()
-
-    def find(allowed: Filter) -> list[int]:
-        return committed.search_near("record", "oolung", allowed, 10)
-
-    commit("oolong tea", "chess")
-    known = find(Filter(alive_at=NOW))
-    assert known == [1]
-    assert find(Filter(alive_at=NOW + timedelta(days=1))) is known, "a day later, nothing is looked for again"
-    assert find(MINE) == [1]
-    assert find(Filter(scopes=("user:bob",))) == []
-    commit("oolongs")
-    assert find(Filter(alive_at=NOW)) == [3, 1]
 
 
 @pytest.mark.slow

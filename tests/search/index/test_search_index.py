@@ -28,7 +28,7 @@ from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from tests.profiles import examples
 from tests.search.index.values import NOON, WORDS, put, record
-from tests.support.contract.factories import make_additions, make_change, make_paragraph, make_removals
+from tests.support.contract.factories import make_additions
 
 LIVE = Filter()
 
@@ -39,16 +39,6 @@ def wanted(*words: str) -> CandidateQuery:
 
 def analyse_word(word: str) -> list[str]:
     return analyze(record(1, word)).terms.split()
-
-
-def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index")
-    put(store, None, record(1, "tea in the garden"))
-    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
-    assert index.status().committed == 0
-    put(store, None, record(2, "green tea"))
-    assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 2
-    index.close()
 
 
 def test_a_question_is_as_current_at_its_end_as_at_its_beginning(store: SQLiteStore, tmp_path: Path) -> None:
@@ -153,51 +143,6 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
             found = followed.search_any("record", one, allowed, 50)
             assert len(found) == len(set(found)) == counted[token]
             assert set(found) == set(fresh.search_any("record", one, allowed, 50))
-
-
-@settings(max_examples=examples(25), deadline=None)
-@given(operations=OPERATIONS)
-def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
-    operations: list[tuple[str, int, list[str], str]],
-) -> None:
-    store = InMemoryStore(analyse=analyze)
-    followed = SearchIndex(store, None)
-    now: dict[int, Paragraph] = {}
-    for number, (what, target, words, scope) in enumerate(operations, start=1):
-        text = f"{' '.join(words)} note{number}"
-        page = HISTORY if not scope else "2025-03-01.md"
-        old = now[sorted(now)[target % len(now)]] if now else None
-        if what == "fold":
-            followed.fold()
-        elif what == "add":
-            now[number] = make_paragraph(number, content=text, page=page)
-            store.commit(make_additions(now[number]), actor="test", at=NOON)
-        elif old is not None and what in ("change", "archive"):
-            key = int(old.id, 16)
-            now[key] = replace(old, content=text, page=page if what == "archive" else old.page)
-            store.commit(make_change(old, now[key]), actor="test", at=NOON) if now[key] != old else None
-        elif old is not None:
-            store.commit(make_removals(old), actor="test", at=NOON)
-            del now[int(old.id, 16)]
-        if number % 3 == 0:
-            followed.frequencies("paragraph", ["tea"], None)
-    fresh = SearchIndex(store, None)
-    tokens = [token for word in WORDS for token in analyse_word(word)]
-    told = [value for value in now.values() if value.page == HISTORY]
-    counted = {token: sum(token in analyze(value).terms.split() for value in told) for token in tokens}
-    for index in (followed, fresh):
-        for scopes, expected in ((None, counted), (("", "user:ann"), counted), (("user:ann",), {})):
-            there = {
-                token: count
-                for token, count in index.frequencies("paragraph", tokens, scopes).items()
-                if count
-            }
-            assert there == {token: count for token, count in expected.items() if count}
-        for token in tokens:
-            one = CandidateQuery(words=[(token, 1.0)])
-            assert len(index.search_any("paragraph", one, LIVE, 50)) == counted[token]
-            assert index.search_any("paragraph", one, Filter(tags=("a",)), 50) == []
-            assert index.search_any("turn", one, LIVE, 50) == index.search_any("record", one, LIVE, 50) == []
 
 
 def test_the_index_of_an_earlier_format_is_removed_when_a_new_one_is_made(

@@ -29,7 +29,7 @@ from reverie.llm.embedding import (
     resolve_embedder,
 )
 from reverie.search.vectors import vector_index
-from reverie.search.vectors.vector_file import Neighbours, quantize_vector
+from reverie.search.vectors.vector_file import quantize_vector
 from reverie.search.vectors.vector_index import FOLDER
 from tests.search.vectors.concepts import DIMENSION, ConceptEmbedder, embed
 
@@ -148,24 +148,6 @@ def test_what_is_not_embedded_yet_is_found_by_words(memory, embedder):
     assert (status.ready, status.waiting, status.state) == (0, 1, "embedding")
 
 
-def test_no_more_is_ranked_where_what_is_farther_counts_for_nothing(memory, monkeypatch):
-    memory.save_many([f"Shelf {number} holds box {number * 7919 % 997}" for number in range(200)])
-    memory.save("Drives a Volvo to work")
-    memory.admin.embed()
-    asked = []
-    list_nearest = Neighbours.list_nearest
-
-    def count_and_list(near, most):
-        asked.append(most)
-        return list_nearest(near, most)
-
-    monkeypatch.setattr(Neighbours, "list_nearest", count_and_list)
-    hits = memory.search("which car", limit=20)
-    assert contents(hits)[0] == "Drives a Volvo to work"
-    assert len(hits) < 20
-    assert len(asked) == 1
-
-
 def test_a_save_never_waits_for_the_embedder(memory, embedder):
     gate = threading.Event()
     embedder.embed_passages = lambda texts: gate.wait(30) and [embed(text) for text in texts]
@@ -176,24 +158,6 @@ def test_a_save_never_waits_for_the_embedder(memory, embedder):
     assert count_ready(memory) == 0
     gate.set()
     wait_until(lambda: count_ready(memory) == 5)
-
-
-def test_the_first_batch_is_small_and_the_rest_follows_by_itself(tmp_path, embedder):
-    with Memory.open(tmp_path, settings=Settings(embedder="none")) as memory:
-        for number in range(60):
-            memory.save(f"Fact number {number} about harbour {number * 7}")
-    sizes = []
-    plain = embedder.embed_passages
-
-    def embed(texts):
-        sizes.append(len(texts))
-        return plain(texts)
-
-    embedder.embed_passages = embed
-    with Memory.open(tmp_path, embedder=embedder) as memory:
-        memory.search("harbour")
-        wait_until(lambda: count_ready(memory) == 60)
-    assert sizes[0] <= 4 < max(sizes)
 
 
 def test_a_question_is_embedded_once(memory, embedder):
@@ -264,13 +228,6 @@ def _scatter(text):
     return (numbers / 7).astype(np.float32)
 
 
-def test_a_filter_holds_for_what_is_near(memory):
-    memory.save("Drives a Volvo to work", tags=["old"])
-    memory.save("The vehicle is a Saab", tags=["new"])
-    memory.admin.embed()
-    assert contents(memory.search("which car", tags="new")) == ["The vehicle is a Saab"]
-
-
 # -- leaving ---------------------------------------------------------------------------------------------
 
 
@@ -335,16 +292,6 @@ def test_forgetting_removes_vectors_of_other_embedders(tmp_path):
 
 
 # -- other embedders, damage -----------------------------------------------------------------------------
-
-
-def test_another_embedder_gets_a_file_of_its_own(tmp_path):
-    for name in ("first", "second"):
-        embedder = ConceptEmbedder(name)
-        with Memory.open(tmp_path, embedder=embedder) as memory:
-            memory.save("Drives a Volvo to work")
-            memory.admin.embed()
-            assert embedder.passages == ["Drives a Volvo to work"]
-            assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
 
 
 def test_vectors_of_another_length_are_made_again_and_words_are_found_meanwhile(tmp_path, embedder):
@@ -446,17 +393,6 @@ def test_the_doctor_reports_a_failing_embedder(memory, embedder):
     assert "no such model" in finding.what
 
 
-def test_embedding_for_a_time_begins_with_one_text_and_goes_on_as_time_allows(tmp_path):
-    with Memory.open(tmp_path, embedder="none") as memory:
-        memory.save_many(f"Drives Volvo number {number}" for number in range(8))
-    slow = ConceptEmbedder(pause_s=0.3)
-    with Memory.open(tmp_path, embedder=slow) as memory:
-        status = memory.admin.embed(timeout="0.1s")
-        assert (len(slow.passages), status.ready) == (1, 1)
-        slow.pause_s = 0.0
-        assert memory.admin.embed(timeout="60s").ready == 8
-
-
 # -- failures --------------------------------------------------------------------------------------------
 
 
@@ -479,15 +415,6 @@ def test_a_question_that_cannot_be_embedded_is_searched_by_words(memory, embedde
     embedder.error = TimeoutError("too slow")
     assert contents(memory.search("which Volvo")) == ["Drives a Volvo to work"]
     assert memory.admin.stats().vectors.state == "failing"
-
-
-def test_an_embedder_may_fail_for_days(memory, embedder, monkeypatch):
-    memory.save("Drives a Volvo to work")
-    memory.admin.embed()
-    embedder.error = TimeoutError("too slow")
-    monkeypatch.setattr(vector_index, "_FIRST_PAUSE_S", 0.0)
-    for _ in range(1_100):
-        assert memory._vectors.search("record", "which car", None) is None
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable, StoreCorrupt])
@@ -634,13 +561,6 @@ def test_a_missing_package_is_named(monkeypatch):
     with pytest.raises(MissingExtra, match="numpy"):
         resolve_embedder(lambda texts: [])
     assert embedder_from_name("auto") is None
-
-
-def test_a_function_is_an_embedder(tmp_path):
-    with Memory.open(tmp_path, embedder=lambda texts: [embed(text) for text in texts]) as memory:
-        memory.save("Drives a Volvo to work")
-        memory.admin.embed()
-        assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
 
 
 # -- the model that is used by itself --------------------------------------------------------------------
