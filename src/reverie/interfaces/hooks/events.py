@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reverie.domain import provenance
@@ -75,13 +75,16 @@ _TEXTS = "session", "prompt", "answer"
 
 
 class HookEvent(NamedTuple):
-    """One event of an agent.
+    """One event of an agent, with all that is needed to store it later.
 
     Attributes:
+        kind: One of `EVENTS`; empty before it is known.
         name: The agent's name of the event; empty if unknown.
-        session: The agent's id of the conversation; empty if unknown.
+        session: The agent's id of the conversation, then the id of ours; empty if unknown.
+        scope: Scope of the conversation.
+        at: When it happened, as ISO 8601.
         prompt: The user's message, without what hooks have added to it.
-        answer: The assistant's answer, if the event contains it.
+        answer: The assistant's answer, of the event or of the transcript.
         transcript: Path of the agent's transcript.
         folder: Working folder of the agent.
         source: Reason of a session start: `startup`, `resume`, `clear`, `compact`.
@@ -90,10 +93,17 @@ class HookEvent(NamedTuple):
         arguments: Arguments of the call, as JSON text.
         error: Error message of the tool.
         interrupted: Whether the user stopped the tool.
+        tools: Names of the tools called for the answer, without those of Reverie that showed nothing unconfirmed;
+            None if unknown.
+        typed: The last messages that the user typed, the latest first.
+        metadata: Metadata of a prompt, or of a session at its start: what the agent has read with it.
     """
 
+    kind: str = ""
     name: str = ""
     session: str = ""
+    scope: str = ""
+    at: str = ""
     prompt: str = ""
     answer: str = ""
     transcript: str = ""
@@ -104,20 +114,17 @@ class HookEvent(NamedTuple):
     arguments: str = "{}"
     error: str = ""
     interrupted: bool = False
+    tools: Sequence[str] | None = None
+    typed: Sequence[str] = ()
+    metadata: Mapping[str, str] = {}
 
-    def has_content(self, name: str) -> bool:
-        """Return whether the event has anything that a hook stores, answers or refuses.
-
-        Args:
-            name: One of `EVENTS`.
-        """
-        if name == "user-prompt":
+    def has_content(self, kind: str) -> bool:
+        """Return whether there is anything to do: other events are answered without opening the memory."""
+        if kind == "user-prompt":
             return bool(self.prompt)
-        if name == "stop":
+        if kind == "stop":
             return bool(self.answer) or not self.session or os.path.isfile(self.transcript)
-        if name == "tool-failure":
-            return bool(self.error) and not self.interrupted
-        return True
+        return kind != "tool-failure" or (bool(self.error) and not self.interrupted)
 
 
 def read_event(data: bytes) -> HookEvent:
@@ -134,7 +141,7 @@ def read_event(data: bytes) -> HookEvent:
         raise InvalidInput("standard input is not JSON: expected an event of the agent") from None
     if not isinstance(values, dict):
         raise InvalidInput(f"standard input is a JSON {type(values).__name__}: expected an object")
-    fields = {field_name: _get_text(values, names) for field_name, names in _NAMES.items()}
+    fields: dict[str, Any] = {field: _get_text(values, names) for field, names in _NAMES.items()}
     for name in _TEXTS:
         wrong = [each for each in _NAMES[name] if not isinstance(values.get(each), str | None)]
         if wrong and not fields[name]:
@@ -198,17 +205,14 @@ class TranscriptExchange(NamedTuple):
     """The last exchange of a transcript.
 
     Attributes:
-        prompt: The message that the user typed; empty if it was not found.
         answer: The assistant's final text; empty if it has not answered yet.
-        tools: Names of the tools called for the answer, without those of Reverie that showed nothing unconfirmed;
-            None if unknown.
-        typed: The last messages that the user typed, the latest first.
+        tools: See `HookEvent`.
+        typed: See `HookEvent`.
     """
 
-    prompt: str = ""
     answer: str = ""
-    tools: frozenset[str] | None = None
-    typed: tuple[str, ...] = ()
+    tools: Sequence[str] | None = None
+    typed: Sequence[str] = ()
 
 
 def read_last_exchange(
@@ -259,10 +263,9 @@ def _read(path: str, max_bytes: int) -> TranscriptExchange:
     except OSError:
         return TranscriptExchange()
     return TranscriptExchange(
-        prompt=typed[0] if typed else "",
         answer=truncate_text("\n\n".join(text for text in reversed(texts) if text.strip())),
-        tools=frozenset(tools) if typed else None,
-        typed=tuple(typed),
+        tools=sorted(tools) if typed else None,
+        typed=typed,
     )
 
 

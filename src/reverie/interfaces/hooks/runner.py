@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.hooks.client import SCOPE, STORE, TIMEOUT_S
 from reverie.interfaces.hooks.events import EVENTS, HookEvent, read_event
 
@@ -115,7 +116,6 @@ class HookOptions(NamedTuple):
         format: One of `FORMATS`.
         max_chars: Maximum characters of output.
         timeout: Seconds after which the hook gives up.
-        all: Whether every prompt gets the full context, not only what is new.
         quiet: Whether to print no messages.
         debug: Whether to print tracebacks.
     """
@@ -127,7 +127,6 @@ class HookOptions(NamedTuple):
     format: str = "json"
     max_chars: int = MOST_CHARS
     timeout: float = TIMEOUT_S
-    all: bool = False
     quiet: bool = False
     debug: bool = False
 
@@ -179,52 +178,47 @@ def _run(name: str, options: HookOptions, data: bytes, served: Served | None) ->
 
 
 def _answer_event(name: str, options: HookOptions, event: HookEvent, served: Served | None) -> str:
-    from reverie.interfaces.hooks.turns import HookTarget, answer_event, build_occurrence, keep
+    from reverie.interfaces.hooks.turns import HookTarget, add_exchange, answer_event, keep
     from reverie.memory import Memory
 
     environ = os.environ if served is None else served.environ
     settings = _load_settings(name, options) if served is None else served.memory.settings
     if not event.session:
-        raise InvalidInput("the event has no session_id: its conversation is unknown")
+        raise InvalidInput("The event has no session_id, so its conversation is unknown.")
     wanted = options.scope if options.scope is not None else environ.get(SCOPE, "")
     scope = resolve_scope(wanted, environ.get(PROJECT) or event.folder)
     session = f"{options.agent}:{event.session}"
-    occurrence = build_occurrence(name, event, scope=scope, session=session)
-    if occurrence is None:
+    found = add_exchange(event._replace(kind=name, scope=scope, session=session, at=utc_now().isoformat()))
+    if found is None:
         return ""
+    event = found
     store = options.store if options.store is not None else environ.get(STORE) or None
     folder = _locate_folder(store, settings)
     kept = None
     if folder.is_dir() and (name != "session-start" or event.source == "compact"):
         with suppress(OSError):  # a full disk, or a folder that may only be read: `answer_event` reports it
-            kept = keep(occurrence, folder, settings.redactor)
+            kept = keep(event, folder, settings.redactor)
     _is_safe.set()
     if served is not None:
         served.on_kept()
-    try:
-        with (
-            nullcontext(served.memory)
-            if served is not None
-            else Memory.open(
-                store, settings=settings, actor="hook", busy_timeout=timedelta(seconds=PATIENCE_S)
-            ) as memory
-        ):
-            if served is not None and name != "user-prompt":
-                memory.refresh_files()
-            target = HookTarget(
-                memory=memory,
-                session=memory.scoped(scope).session(session),
-                folder=folder,
-                kept=kept,
-                max_chars=options.max_chars,
-                everything=options.all,
-                report=_get_report(options, served),
-            )
-            return answer_event(occurrence, target)
-    except InvalidInput:
-        if kept is not None:
-            kept.unlink(missing_ok=True)  # no later hook can store it either
-        raise
+    with (
+        nullcontext(served.memory)
+        if served is not None
+        else Memory.open(
+            store, settings=settings, actor="hook", busy_timeout=timedelta(seconds=PATIENCE_S)
+        ) as memory
+    ):
+        if served is not None and name != "user-prompt":
+            memory.refresh_files()
+        target = HookTarget(
+            memory=memory,
+            session=memory.scoped(scope).session(session),
+            folder=folder,
+            kept=kept,
+            max_chars=options.max_chars,
+            report=_get_report(options, served),
+        )
+        return answer_event(event, target)
 
 
 def _load_settings(name: str, options: HookOptions) -> Settings:

@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -49,8 +50,8 @@ class HookServer:
         self._settings = (settings and os.path.abspath(settings), _get_settings(os.environ))
         self._is_closed = False
         self._listener: socket.socket | None = None
-        self._running = 0
-        self._changed = threading.Condition()
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> HookServer:
         """Begin to listen, at the latest when no other process does."""
@@ -59,15 +60,18 @@ class HookServer:
 
     def __exit__(self, *error: object) -> None:
         """Stop to listen, and wait for running events."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             if self._listener is not None:
                 with suppress(OSError):
                     os.unlink(self._path)
                 with suppress(OSError):
                     self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
-            if not self._changed.wait_for(lambda: self._running == 0, MAX_LAST_S):
-                _log.warning("some hooks were still running when the server stopped")
+            threads, until = [*self._threads], time.monotonic() + MAX_LAST_S
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in threads):
+            _log.warning("some hooks were still running when the server stopped")
 
     def _run(self) -> None:
         try:
@@ -88,7 +92,7 @@ class HookServer:
 
     def _listen(self) -> None:
         with socket.socket(socket.AF_UNIX) as listener:
-            with self._changed:
+            with self._lock:
                 if self._is_closed:
                     return
                 with suppress(FileNotFoundError):
@@ -102,27 +106,21 @@ class HookServer:
                 self._listener = listener
             while not self._is_closed:
                 connection, _ = listener.accept()
-                threading.Thread(
+                thread = threading.Thread(
                     target=self._answer, args=[connection], name="reverie-hook", daemon=True
-                ).start()
+                )
+                with self._lock:
+                    self._threads = {each for each in self._threads if each.is_alive()} | {thread}
+                    thread.start()
 
     def _answer(self, connection: socket.socket) -> None:
-        with self._changed:
-            if self._is_closed:
-                connection.close()
-                return
-            self._running += 1
         try:
             with connection:
                 connection.settimeout(MAX_READ_S)
-                if _get_peer(connection) == os.getuid():
+                if not self._is_closed and _get_peer(connection) == os.getuid():
                     self._handle(connection, _read_all(connection))
         except (OSError, ValueError, KeyError, TypeError) as error:
             _log.warning("a hook was not answered: %s", type(error).__name__)
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
 
     def _handle(self, connection: socket.socket, data: bytes) -> None:
         head, _, event = data.partition(b"\n")

@@ -18,22 +18,19 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
-from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
+from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.secrets.redactor import Redactor
-from reverie.domain.text.timestamps import utc_now
 from reverie.files.layout import HOOKS
 from reverie.interfaces.hooks.events import (
     MARKS_LENGTH,
     TAIL_BYTES,
     HookEvent,
-    TranscriptExchange,
     mark_context,
     read_last_exchange,
 )
@@ -44,33 +41,11 @@ if TYPE_CHECKING:
     from reverie.scoped import ScopedMemory
 
 
-class Occurrence(NamedTuple):
-    """An event with all that is needed to store it later.
-
-    Attributes:
-        name: One of `EVENTS`.
-        scope: Scope of its conversation.
-        session: Id of its conversation.
-        at: When it happened.
-        event: The event.
-        exchange: The last exchange of the transcript at that time.
-        digests: Metadata of a prompt: digests of what the agent has read with it.
-    """
-
-    name: str
-    scope: str
-    session: str
-    at: datetime
-    event: HookEvent
-    exchange: TranscriptExchange = TranscriptExchange()
-    digests: Mapping[str, str] = MappingProxyType({})
-
-
-def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> Path:
+def keep(event: HookEvent, folder: Path, redactor: Redactor) -> Path:
     """Write an event into a file of its own, with secrets redacted; return the file.
 
     Args:
-        occurrence: The event.
+        event: The event.
         folder: Folder of the memory on this machine.
         redactor: The rules for secrets.
 
@@ -82,51 +57,22 @@ def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> Path:
     make_folder(folder / HOOKS)
     path = folder / HOOKS / f"{time.time_ns():020d}-{os.getpid()}.json"
     draft = path.with_name(f".{path.name}.new")
+    values = event._asdict() | {"arguments": redactor.json_text(event.arguments)}
     with open(draft, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
-        file.write(_to_json(occurrence, redactor))
+        json.dump(redactor.json_value(values), file, ensure_ascii=False)
     draft.rename(path)
     return path
 
 
-def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
-    """Iterate over the kept events with their files, the oldest first.
-
-    Raises:
-        InvalidInput: a file is none of them.
-        OSError: a file cannot be read.
-    """
+def iterate_kept(folder: Path, report: Callable[[str], None]) -> Iterator[tuple[Path, HookEvent]]:
+    """Iterate over the kept events with their files, the oldest first; report a file that cannot be read."""
     for file in sorted((folder / HOOKS).glob("[0-9]*.json")):
         try:
-            yield file, _from_json(json.loads(file.read_text("utf-8")))
+            yield file, HookEvent(**json.loads(file.read_text("utf-8")))
         except FileNotFoundError:
             continue  # another hook has stored it meanwhile
-        except (ValueError, TypeError, KeyError):
-            raise InvalidInput(f"{str(file)!r} cannot be read: correct or remove it") from None
-
-
-def _to_json(occurrence: Occurrence, redactor: Redactor) -> str:
-    event, exchange = occurrence.event, occurrence.exchange
-    tools = None if exchange.tools is None else sorted(exchange.tools)
-    values = occurrence._asdict() | {
-        "at": occurrence.at.isoformat(),
-        "event": event._asdict() | {"arguments": redactor.json_text(event.arguments)},
-        "exchange": exchange._asdict() | {"tools": tools, "typed": list(exchange.typed)},
-        "digests": dict(occurrence.digests),
-    }
-    return json.dumps(redactor.json_value(values), ensure_ascii=False)
-
-
-def _from_json(values: dict[str, Any]) -> Occurrence:
-    exchange = TranscriptExchange(**values["exchange"])
-    tools = None if exchange.tools is None else frozenset(exchange.tools)
-    return Occurrence(
-        **values
-        | {
-            "at": datetime.fromisoformat(values["at"]),
-            "event": HookEvent(**values["event"]),
-            "exchange": exchange._replace(tools=tools, typed=tuple(exchange.typed)),
-        }
-    )
+        except (OSError, ValueError, TypeError):
+            report(f"{str(file)!r} cannot be read: correct or remove it")
 
 
 # -- turns ----------------------------------------------------------------------------------------
@@ -166,7 +112,6 @@ class HookTarget(NamedTuple):
         folder: Folder of the memory, or of what belongs to it, on this machine.
         kept: File of the event; None if it could not be written.
         max_chars: Maximum characters of output.
-        everything: Whether every prompt gets the full context, not only what is new.
         report: Function that tells the user about a problem.
     """
 
@@ -175,62 +120,53 @@ class HookTarget(NamedTuple):
     folder: Path
     kept: Path | None
     max_chars: int
-    everything: bool
     report: Callable[[str], None]
 
 
-def build_occurrence(name: str, event: HookEvent, *, scope: str, session: str) -> Occurrence | None:
-    """Return an event with the last exchange of its transcript; None for an answer that is nowhere.
-
-    Args:
-        name: One of `EVENTS`.
-        event: The event.
-        scope: Scope of the event.
-        session: Id of the conversation.
-    """
-    exchange = TranscriptExchange()
-    if name == "user-prompt":
+def add_exchange(event: HookEvent) -> HookEvent | None:
+    """Return an event with the last exchange of its transcript; None for an answer that is nowhere."""
+    if event.kind == "user-prompt":
         exchange = read_last_exchange(event.transcript, max_bytes=TAIL_BYTES)
-    elif name in ("stop", "session-end"):
-        is_missing = name == "stop" and not event.answer
+    elif event.kind in ("stop", "session-end"):
+        is_missing = event.kind == "stop" and not event.answer
         exchange = read_last_exchange(event.transcript, settle_s=SETTLE_S if is_missing else 0.0)
         if is_missing and not exchange.answer:
             return None
-    return Occurrence(name=name, scope=scope, session=session, at=utc_now(), event=event, exchange=exchange)
+    else:
+        return event
+    return event._replace(answer=event.answer or exchange.answer, tools=exchange.tools, typed=exchange.typed)
 
 
-def answer_event(occurrence: Occurrence, target: HookTarget) -> str:
+def answer_event(event: HookEvent, target: HookTarget) -> str:
     """Handle an event; return the text for the agent, empty for none."""
-    if occurrence.name == "session-start":
-        return _handle_session_start(occurrence, target)
-    if occurrence.name == "user-prompt":
-        return _handle_user_prompt(occurrence, target)
-    _store(occurrence, target)
+    if event.kind == "session-start":
+        return _handle_session_start(event, target)
+    if event.kind == "user-prompt":
+        return _handle_user_prompt(event, target)
+    _store(event, target)
     return ""
 
 
-def _handle_session_start(occurrence: Occurrence, target: HookTarget) -> str:
+def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
     session = target.session
     pack = session.context("", hard_tokens=_compute_token_budget(target))
     shown = " ".join(choice.hit.id for choice in pack.choices if choice.is_shown)
-    if not _store(occurrence._replace(digests={SHOWN_AT_START: shown}), target):
+    if not _store(event._replace(metadata={SHOWN_AT_START: shown}), target):
         session.discard()  # what was shown may be shown again
     return _render_sections(pack, _AT_START, target)
 
 
-def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
-    session, prompt = target.session, occurrence.event.prompt
-    pack = session.context(prompt, hard_tokens=_compute_token_budget(target))
+def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
+    session = target.session
+    pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
     digests, turns = _hash_sections(pack), session.turns()
     shown = session.state.metadata.get(SHOWN_AT_START, "").split()
-    _store(occurrence._replace(digests=digests), target)
+    _store(event._replace(metadata=digests), target)
     notes = [each.describe() for each in session.wishes]
-    if waiting := target.memory.scoped(occurrence.scope).forget_requests.list():
+    if waiting := target.memory.scoped(event.scope).forget_requests.list():
         notes.append(
             f"The user asked to forget something, and {len(waiting)} such requests wait for `reverie forget`."
         )
-    if target.everything:
-        return _render_sections(pack, _AT_START, target, notes)
     names = set(_PER_PROMPT)
     if not any(choice.verdict == "selected" and not choice.recent for choice in pack.choices):
         names.discard("recalled")  # the newest records, which the start of the session has shown
@@ -242,7 +178,7 @@ def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
 # -- what is stored --------------------------------------------------------------------------------
 
 
-def _store(occurrence: Occurrence, target: HookTarget) -> bool:
+def _store(event: HookEvent, target: HookTarget) -> bool:
     """Store an event after the kept ones; return False if the database is locked.
 
     The file of an event that is stored, or can never be stored, is removed.
@@ -250,97 +186,91 @@ def _store(occurrence: Occurrence, target: HookTarget) -> bool:
     sessions = [target.session]
     try:
         with _acquire_lock(target.folder):
-            _store_kept(target, sessions)
-            if target.kept is None or target.kept.exists():  # else another hook has stored it
-                _STORES[occurrence.name](occurrence, target.session, target.memory.scoped(occurrence.scope))
-                if target.kept is not None:
-                    target.kept.unlink(missing_ok=True)
+            waiting: list[tuple[Path | None, HookEvent]] = [*iterate_kept(target.folder, target.report)]
+            if target.kept is None:
+                waiting.append((None, event))
+            for file, kept in waiting:
+                is_own = file == target.kept
+                own = target.memory.scoped(kept.scope)
+                session = target.session if is_own else own.session(kept.session)
+                sessions.append(session)
+                try:
+                    _STORES[kept.kind](event if is_own else kept, session, own)
+                except InvalidInput as error:
+                    target.report(str(error))  # no later hook can store it either
+                if file is not None:
+                    file.unlink(missing_ok=True)
     except StoreUnavailable as error:
         for session in sessions:
             session.discard()  # closing the memory would wait once more
-        noun = _NOUNS.get(occurrence.name, "event")
+        noun = {"user-prompt": "prompt", "stop": "answer"}.get(event.kind, "event")
         later = " yet, the next hook does it" if target.kept is not None else ""
         target.report(f"this {noun} is not stored{later}: {error}")
         return False
     return True
 
 
-def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
-    """Store the events that earlier hooks kept; add the sessions that are opened for them to a list."""
-    try:
-        for file, occurrence in iterate_kept(target.folder):
-            if file == target.kept:
-                continue
-            own = target.memory.scoped(occurrence.scope)
-            sessions.append(own.session(occurrence.session))
-            _STORES[occurrence.name](occurrence, sessions[-1], own)
-            file.unlink(missing_ok=True)
-    except StoreUnavailable:
-        raise
-    except (ReverieError, OSError) as error:
-        target.report(str(error))
-
-
-def _store_start(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
-    if occurrence.event.source == "compact":
+def _store_start(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
+    if event.source == "compact":
         _reset_session(session)
-    elif shown := occurrence.digests.get(SHOWN_AT_START):
+    elif shown := event.metadata.get(SHOWN_AT_START):
         session.set_metadata(SHOWN_AT_START, shown)
     session.flush()
 
 
-def _store_prompt(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
+def _store_prompt(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
     """Store a prompt that is not stored already.
 
     If the agent has a transcript, a prompt has the origin of its owner only after the transcript has it as typed.
     """
-    _confirm_typed(occurrence, session)
-    event, turns = occurrence.event, session.turns()
-    prompt = event.prompt
+    _confirm_typed(event, session)
+    prompt, turns = event.prompt, session.turns()
     if turns and (turns[-1].role, turns[-1].content) == ("user", session.redact_text(prompt)):
         session.flush()
         return
-    metadata = dict(occurrence.digests)
+    metadata = dict(event.metadata)
     if SHOWN_AT_START in session.state.metadata:
         session.set_metadata(SHOWN_AT_START, None)
     if not provenance.is_typed(prompt):
         metadata[ORIGIN] = "tool"
-    elif event.transcript and not _is_confirmed(prompt, occurrence, session):
+    elif event.transcript and not _is_confirmed(prompt, event, session):
         metadata |= {ORIGIN: "tool", UNCONFIRMED: "yes"}
-    session.add("user", prompt, at=occurrence.at, metadata=metadata)
+    session.add("user", prompt, at=datetime.fromisoformat(event.at), metadata=metadata)
 
 
-def _confirm_typed(occurrence: Occurrence, session: Session) -> None:
+def _confirm_typed(event: HookEvent, session: Session) -> None:
     """Give the prompts that the transcript now has as typed the origin of their owner."""
-    if occurrence.exchange.typed:
+    if event.typed:
         for turn in session.turns():
-            if UNCONFIRMED in turn.metadata and _is_confirmed(turn.content, occurrence, session):
+            if UNCONFIRMED in turn.metadata and _is_confirmed(turn.content, event, session):
                 session.set_turn_metadata(turn.id, {ORIGIN: None, UNCONFIRMED: None})
 
 
-def _is_confirmed(prompt: str, occurrence: Occurrence, session: Session) -> bool:
-    typed = {tuple(session.redact_text(each).split()) for each in occurrence.exchange.typed}
+def _is_confirmed(prompt: str, event: HookEvent, session: Session) -> bool:
+    typed = {tuple(session.redact_text(each).split()) for each in event.typed}
     return tuple(session.redact_text(prompt).split()) in typed
 
 
-def _store_answer(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
-    _confirm_typed(occurrence, session)
-    exchange = occurrence.exchange
-    answer = occurrence.event.answer or exchange.answer
-    turns = session.turns()
+def _store_answer(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
+    _confirm_typed(event, session)
+    answer, turns = event.answer, session.turns()
     if any(turn.content == session.redact_text(answer) for turn in _iterate_answers(turns)):
         return
-    if (not turns or turns[-1].role == "assistant") and _is_new_prompt(exchange.prompt, turns, session):
-        session.add("user", exchange.prompt, at=occurrence.at)
-    origin = _determine_origin(answer, exchange, session, memory)
-    session.add("assistant", answer, at=occurrence.at, metadata={ORIGIN: origin} if origin else None)
+    if (not turns or turns[-1].role == "assistant") and _is_new_prompt(event.typed, turns, session):
+        session.add("user", event.typed[0], at=datetime.fromisoformat(event.at))
+    origin = _determine_origin(event, session, memory)
+    session.add(
+        "assistant",
+        answer,
+        at=datetime.fromisoformat(event.at),
+        metadata={ORIGIN: origin} if origin else None,
+    )
     if session.state.metadata.get(COMPACTED):
         session.set_metadata(COMPACTED, None)
         session.reset()
 
 
-def _store_tool_failure(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
-    event = occurrence.event
+def _store_tool_failure(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
     if all(turn.tool_call_id != call for turn in session.turns()):
         name = event.tool or "tool"
@@ -350,19 +280,18 @@ def _store_tool_failure(occurrence: Occurrence, session: Session, memory: Scoped
         session.add_many([{"role": "assistant", "content": "", "tool_calls": [tool_call]}, failure])
 
 
-def _store_end(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
-    _confirm_typed(occurrence, session)
+def _store_end(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
+    _confirm_typed(event, session)
     memory.consolidate_session(session.id)
 
 
-_STORES: Mapping[str, Callable[[Occurrence, Session, ScopedMemory], None]] = {
+_STORES: Mapping[str, Callable[[HookEvent, Session, ScopedMemory], None]] = {
     "session-start": _store_start,
     "user-prompt": _store_prompt,
     "stop": _store_answer,
     "tool-failure": _store_tool_failure,
     "session-end": _store_end,
 }
-_NOUNS = {"user-prompt": "prompt", "stop": "answer"}
 
 
 # -- output ----------------------------------------------------------------------------------
@@ -438,19 +367,17 @@ def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
             yield turn
 
 
-def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool:
+def _is_new_prompt(typed: Sequence[str], turns: Sequence[Turn], session: Session) -> bool:
     """Return whether a transcript's last prompt is known, and no event has reported it."""
     last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
-    return bool(prompt) and (last is None or last.content != session.redact_text(prompt))
+    return bool(typed) and (last is None or last.content != session.redact_text(typed[0]))
 
 
-def _determine_origin(
-    answer: str, exchange: TranscriptExchange, session: Session, memory: ScopedMemory
-) -> str:
+def _determine_origin(event: HookEvent, session: Session, memory: ScopedMemory) -> str:
     """Return `tool` if the answer may depend on an untrusted or unknown tool; else an empty text."""
-    if exchange.tools is not None and all(_is_trusted(name, memory) for name in exchange.tools):
+    if event.tools is not None and all(_is_trusted(name, memory) for name in event.tools):
         return ""
-    return "" if provenance.is_said_by_owner(answer, session.turns()) else "tool"
+    return "" if provenance.is_said_by_owner(event.answer, session.turns()) else "tool"
 
 
 def _is_trusted(name: str, memory: ScopedMemory) -> bool:
@@ -476,8 +403,6 @@ def _reset_session(session: Session) -> None:
 def _acquire_lock(folder: Path) -> Iterator[None]:
     """Hold a lock while an event is checked and stored; continue without it after a second."""
     import fcntl
-    import os
-    import time
 
     handle = os.open(folder, os.O_RDONLY)
     try:
