@@ -1,4 +1,8 @@
-"""Write src/reverie/aio.pyi, the types of `reverie.aio`: `python scripts/generate_async.py [--check]`."""
+"""Write the types of what `reverie` and `reverie.aio` make when they are imported, for type checkers.
+
+`python scripts/generate_async.py` writes src/reverie/__init__.pyi and src/reverie/aio.pyi; with `--check` it only
+returns 1 if one of them is not up to date.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import reverie
+
 AIO: Any = import_module("reverie.aio")  # the types that this script writes have no tables
-TARGET = Path(__file__).parents[1] / "src" / "reverie" / "aio.pyi"
+PACKAGE = Path(__file__).parents[1] / "src" / "reverie"
 
 HEADER = '''"""Types of the asynchronous memory. Written by scripts/generate_async.py; do not edit."""
 
@@ -120,18 +126,31 @@ def write_class(cls: type, attributes: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def generate() -> str:
-    """Return the source of aio.pyi, formatted."""
+def generate_names() -> str:
+    """Return the source of __init__.pyi."""
+    table: dict[str, str] = vars(reverie)["_NAMES"]
+    pairs = [(module, name) for module, names in table.items() for name in names.split()]
+    imports = [f"from {module} import {name} as {name}" for module, name in pairs]
+    note = '"""Public names of the package. Written by scripts/generate_async.py; do not edit."""'
+    return "\n".join([note, *sorted(imports), "__version__: str", f"__all__ = {reverie.__all__!r}", ""])
+
+
+def generate_classes() -> str:
+    """Return the source of aio.pyi."""
     body = "\n\n".join(write_class(cls, attributes) for cls, attributes in AIO.CLASSES.items())
     known: dict[str, str] = {}
     for cls in AIO.CLASSES:
         known |= {cls.__name__: f"from {cls.__module__} import {cls.__name__}", **find_imports(cls)}
     known |= {"Path": "from pathlib import Path", "Settings": "from reverie.settings import Settings"}
     used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)} - _KNOWN
-    source = HEADER % "\n".join(sorted({known[name] for name in used if name in known})) + body + "\n"
+    return HEADER % "\n".join(sorted({known[name] for name in used if name in known})) + body + "\n"
+
+
+def format_stub(source: str, file: Path) -> str:
+    """Return the source of a stub, formatted."""
     for command in (["check", "--fix", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
         source = subprocess.run(
-            [str(Path(sys.executable).parent / "ruff"), *command, "--stdin-filename", str(TARGET), "-"],
+            [str(Path(sys.executable).parent / "ruff"), *command, "--stdin-filename", str(file), "-"],
             input=source,
             capture_output=True,
             text=True,
@@ -141,15 +160,19 @@ def generate() -> str:
 
 
 def main() -> int:
-    """Write aio.pyi; with --check, only return 1 if it is not up to date."""
-    source = generate()
-    if "--check" not in sys.argv[1:]:
-        TARGET.write_text(source, encoding="utf-8")
-        return 0
-    if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == source:
-        return 0
-    sys.stderr.write(f"{TARGET} is not up to date: run python scripts/generate_async.py\n")
-    return 1
+    """Write the stubs; with --check, only return 1 if one of them is not up to date."""
+    outdated = 0
+    for name, source in (("__init__.pyi", generate_names()), ("aio.pyi", generate_classes())):
+        file = PACKAGE / name
+        source = format_stub(source, file)
+        if file.is_file() and file.read_text(encoding="utf-8") == source:
+            continue
+        if "--check" in sys.argv[1:]:
+            sys.stderr.write(f"{file} is not up to date: run python scripts/generate_async.py\n")
+            outdated = 1
+        else:
+            file.write_text(source, encoding="utf-8")
+    return outdated
 
 
 if __name__ == "__main__":

@@ -443,13 +443,13 @@ class AsyncMemoryReader:
     def subjects(self) -> AsyncSubjectIndex: ...
     async def search(
         self,
-        query: str | None = None,
+        query: str | None = ...,
         *,
-        sources: Source | Sequence[Source] = "records",
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        unit: Unit = "turn",
+        sources: Source | Sequence[Source] = ...,
+        limit: int = ...,
+        min_score: float = ...,
+        mode: SearchMode = ...,
+        unit: Unit = ...,
         **filters: Unpack[SearchFilters],
     ) -> builtins.list[Hit]: ...
     async def left_out(

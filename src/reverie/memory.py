@@ -26,6 +26,7 @@ from reverie.domain.text.timestamps import Clock, parse_duration
 from reverie.files.claim import claim_folder
 from reverie.files.names import resolve_path
 from reverie.files.profile import Profile
+from reverie.reader import create_searcher
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordRepository
@@ -35,8 +36,7 @@ from reverie.search.hits import SOURCES, SearchRequest
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.search_index import FOLD_AT, SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
-from reverie.search.ranking import RankingSettings
-from reverie.search.searcher import Searcher, to_scoring_settings
+from reverie.search.searcher import Searcher
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
@@ -143,7 +143,7 @@ class Memory(ScopedMemory):
             require_telemetry()
         wanted = settings.embedder if embedder is None else embedder
         self._vectors = self._create_vectors(store, wanted, settings)
-        searcher = self._create_searcher(store, settings, clock)
+        searcher = create_searcher(store, self._index, clock=clock, settings=settings, vectors=self._vectors)
         is_recording = settings.is_recording and not self.is_read_only
         followers = _Followers(self._index, self._vectors)
         if self._vectors is not None:  # its thread uses the store, which is closed when nobody does
@@ -179,19 +179,6 @@ class Memory(ScopedMemory):
         self.folder = followers.folder = self._open_folder(followers.indexes.notice)
         if self.folder is not None:
             weakref.finalize(followers, self.folder.hurry).atexit = False
-
-    def _create_searcher(self, store: Store, settings: Settings, clock: Clock) -> Searcher:
-        """Return the search over a store."""
-        return Searcher(
-            store,
-            self._index,
-            vectors=self._vectors,
-            clock=clock,
-            settings=RankingSettings(),
-            floor=settings.min_relevance,
-            weights=to_scoring_settings(settings),
-            zone=settings.zone,
-        )
 
     def __repr__(self) -> str:
         return f"Memory({str(self.path) if self.path else type(unwrap(self._store)).__name__!r})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
@@ -26,7 +26,8 @@ from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import ActivityLog
 from reverie.search.hits import SOURCES, Hit, SearchMode, SearchRequest, Source, Unit
-from reverie.search.searcher import Searcher
+from reverie.search.ranking import RankingSettings
+from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
     from reverie.consolidation.pair_judge import PairJudge
     from reverie.repositories.prompt_log import PromptLog
     from reverie.repositories.subjects import SubjectIndex
+    from reverie.search.index.candidates import CandidateIndex
     from reverie.search.searcher import LeftOut
+    from reverie.search.vectors.vector_index import VectorIndex
+
+DEFAULT_SOURCES: tuple[Source, ...] = ("records",)
+"""Sources of a search that names none."""
 
 _FIRST_TURNS = 6  # of a session, among which its first message is
 
@@ -202,7 +208,7 @@ class MemoryReader:
         self,
         query: str | None = None,
         *,
-        sources: Source | Sequence[Source] = "records",
+        sources: Source | Sequence[Source] = DEFAULT_SOURCES,
         limit: int = 10,
         min_score: float = 0.0,
         mode: SearchMode = "words",
@@ -229,9 +235,8 @@ class MemoryReader:
         Raises:
             InvalidInput: an argument is not of its form, or a filter fits none of the sources.
         """
-        request, where = self._parse_search(
-            query, sources=sources, limit=limit, min_score=min_score, mode=mode, unit=unit, **filters
-        )
+        options = {"sources": sources, "limit": limit, "min_score": min_score, "mode": mode, "unit": unit}
+        request, where, unit = self._parse_search(query, {**options, **filters})
         started = time.perf_counter()
         if self._judge is not None and "records" in where:
             self._judge.prepare_search()
@@ -264,33 +269,27 @@ class MemoryReader:
         """
         from reverie.search.searcher import find_left_out
 
-        request, sources = self._parse_search(query, **options)
-        return find_left_out(self._searcher, request, sources, hits, most=most)
+        request, where, _ = self._parse_search(query, options)
+        return find_left_out(self._searcher, request, where, hits, most=most)
 
     def _parse_search(
-        self,
-        query: str | None,
-        *,
-        sources: Source | Sequence[Source] = "records",
-        limit: int = 10,
-        min_score: float = 0.0,
-        mode: SearchMode = "words",
-        unit: Unit = "turn",
-        **filters: Unpack[SearchFilters],
-    ) -> tuple[SearchRequest, Sequence[Source]]:
-        """Return the arguments of a search as its request and its sources."""
-        where = parse_sources(sources)
+        self, query: str | None, options: Mapping[str, Any]
+    ) -> tuple[SearchRequest, Sequence[Source], Unit]:
+        """Return the arguments of a search as its request, its sources and its unit."""
+        filters: dict[str, Any] = {"sources": DEFAULT_SOURCES, "unit": "turn", **options}
+        where, unit = parse_sources(filters.pop("sources")), filters.pop("unit")
+        named = {name: filters.pop(name) for name in ("limit", "min_score", "mode") if name in filters}
         allowed = build_filter(filters, SearchFilters, scopes=self._scopes)
         validate_choice(unit, get_args(Unit), name="unit")
         if "turns" not in where and (allowed.only_turns or unit == "session"):
             raise InvalidInput(f"session, role and unit restrict turns, and sources is {where}: add 'turns'")
         if "records" not in where and allowed.only_records:
             raise InvalidInput(f"a filter restricts records, and sources is {where}: add 'records'")
-        request = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
+        request = SearchRequest(text=query, allowed=allowed, **named)
         if allowed.sessions:
             names = tuple(self._resolve_session(each) for each in allowed.sessions)
             request = request._replace(allowed=replace(allowed, sessions=names))
-        return request, where
+        return request, where, unit
 
     # -- conversations -----------------------------------------------------------------------------------
 
@@ -406,6 +405,35 @@ class MemoryReader:
 
     def _get_session_state(self, session: str) -> SessionState | None:
         return self._store.session(session)
+
+
+def create_searcher(
+    store: Store,
+    index: CandidateIndex,
+    *,
+    clock: Clock,
+    settings: Settings,
+    vectors: VectorIndex | None = None,
+) -> Searcher:
+    """Return the search over a store.
+
+    Args:
+        store: The store.
+        index: Its index.
+        clock: The clock.
+        settings: The settings.
+        vectors: The index of its vectors; None for a search by words alone.
+    """
+    return Searcher(
+        store,
+        index,
+        vectors=vectors,
+        clock=clock,
+        settings=RankingSettings(),
+        floor=settings.min_relevance,
+        weights=to_scoring_settings(settings),
+        zone=settings.zone,
+    )
 
 
 def parse_sources(sources: Source | Sequence[Source]) -> tuple[Source, ...]:

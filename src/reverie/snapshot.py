@@ -17,12 +17,10 @@ from reverie.admin.history.snapshot_store import SnapshotStore
 from reverie.admin.stats import Stats, compute_stats
 from reverie.domain.text.timestamps import Clock
 from reverie.files.profile import Profile
-from reverie.reader import MemoryReader
+from reverie.reader import MemoryReader, create_searcher
 from reverie.repositories.pages import Pages
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.ranking import RankingSettings
-from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -71,15 +69,7 @@ class Snapshot(MemoryReader):
         analyze_once = cache(analyze)
         then = SnapshotStore(store, when, analyse=analyze_once, now=clock)
         self._index = SearchIndex(then, None)
-        searcher = Searcher(
-            then,
-            self._index,
-            clock=lambda: then.moment,
-            settings=RankingSettings(),
-            floor=settings.min_relevance,
-            weights=to_scoring_settings(settings),
-            zone=settings.zone,
-        )
+        searcher = create_searcher(then, self._index, clock=lambda: then.moment, settings=settings)
         super().__init__(then, searcher, scope="", settings=settings, clock=lambda: then.moment)
         self.at: datetime = then.moment
         self.sequence: int = then.last
