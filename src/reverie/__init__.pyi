@@ -68,7 +68,7 @@ from reverie.snapshot import Snapshot as Snapshot
 
 __version__: str
 __all__ = [
-    "EVERY_SCOPE",
+    "__version__",
     "Administration",
     "AsyncMemory",
     "AsyncScopedMemory",
@@ -78,6 +78,7 @@ __all__ = [
     "Change",
     "Conflict",
     "Difference",
+    "EVERY_SCOPE",
     "Entry",
     "ErasureItem",
     "ErasureReport",
@@ -132,6 +133,5 @@ __all__ = [
     "Worker",
     "WorkingMemory",
     "WorkingMemoryFull",
-    "__version__",
     "recover",
 ]
