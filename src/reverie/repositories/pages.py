@@ -192,8 +192,10 @@ class Pages(WritingRepository):
         """Return notes without those that were read for facts, and without answers that rest on untrusted results."""
         sources = [note.source for note in notes if note.source]
         turns = {turn.id: turn for turn in self._store.turns(sources)} if sources else {}
-        sessions = {turn.session for turn in turns.values()}
-        read = {each: parse_position(self._store.cursor(build_remembered_cursor(each))) for each in sessions}
+        earlier = {
+            turns[note.source].session for note in notes if note.page != today and note.source in turns
+        }
+        read = {each: parse_position(self._store.cursor(build_remembered_cursor(each))) for each in earlier}
         selected = []
         for note in notes:
             turn = turns.get(note.source)
