@@ -68,7 +68,7 @@ from reverie.snapshot import Snapshot as Snapshot
 
 __version__: str
 __all__ = [
-    "__version__",
+    "EVERY_SCOPE",
     "Administration",
     "AsyncMemory",
     "AsyncScopedMemory",
@@ -78,7 +78,6 @@ __all__ = [
     "Change",
     "Conflict",
     "Difference",
-    "EVERY_SCOPE",
     "Entry",
     "ErasureItem",
     "ErasureReport",
@@ -133,5 +132,6 @@ __all__ = [
     "Worker",
     "WorkingMemory",
     "WorkingMemoryFull",
+    "__version__",
     "recover",
 ]
