@@ -148,7 +148,7 @@ def generate_classes() -> str:
 
 def format_stub(source: str, file: Path) -> str:
     """Return the source of a stub, formatted."""
-    for command in (["check", "--fix", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
+    for command in (["check", "--fix", "--quiet", "--select", "I,F401,RUF022"], ["format", "--quiet"]):
         source = subprocess.run(
             [str(Path(sys.executable).parent / "ruff"), *command, "--stdin-filename", str(file), "-"],
             input=source,
