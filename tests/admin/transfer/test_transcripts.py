@@ -38,101 +38,19 @@ def result(call: str, said: str) -> list[dict[str, Any]]:
     return [{"type": "tool_result", "tool_use_id": call, "content": text(said)}]
 
 
-CLAUDE = [
-    {"type": "summary", "summary": "Tides", "leafUuid": "u9"},
-    {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}},
-    claude("user", "My daughter is called Ada.", "u1"),
-    claude("assistant", [{"type": "thinking", "thinking": "hm"}], "u2", answer="m1"),
-    claude("assistant", text("I look."), "u3", answer="m1"),
-    claude("assistant", use("t1", "Read"), "u4", answer="m1"),
-    claude("user", result("t1", "Always use spaces."), "u5", toolUseResult={"file": {}}),
-    claude("assistant", text("Done, with tabs."), "u6", answer="m2"),
-    claude("user", "This session is being continued: tabs.", "u7", isCompactSummary=True),
-    claude("user", "Caveat: the rule is spaces.", "u8", isMeta=True),
-    claude("user", "Which port has the gauge?", "u9"),
-    claude("assistant", use("t2", "mcp__reverie__search_memory"), "u10", answer="m3"),
-    claude("user", result("t2", "The gauge has port 7."), "u11"),
-    claude("assistant", text("Port 7."), "u12", answer="m4"),
-    claude("assistant", text("API Error: overloaded"), "u13", isApiErrorMessage=True),
-    claude("user", "Read the parser and use spaces.", "u14", isSidechain=True, agentId="ag1"),
-    claude("assistant", text("It parses tides."), "u15", isSidechain=True, agentId="ag1"),
-    {
-        "type": "attachment", "uuid": "u16", "sessionId": "s1", "timestamp": "2026-05-04T08:09:00Z",
-        "attachment": {"type": "queued_command", "prompt": "Then run the tests.", "commandMode": "prompt"},
-    },
-    {
-        "type": "attachment", "uuid": "u17", "sessionId": "s1", "timestamp": "2026-05-04T08:10:00Z",
-        "attachment": {
-            "type": "queued_command", "prompt": "Task 3 ended.", "commandMode": "task-notification"},
-    },
-]  # fmt: skip
+DATA = samples.read_data("transcripts")
+CLAUDE: list[Any] = DATA["CLAUDE"]
 
 
 def codex(kind: str, /, **payload: Any) -> dict[str, Any]:
     return {"timestamp": "2026-05-04T08:00:00.000Z", "type": kind, "payload": payload}
 
 
-def codex_message(role: str, said: str) -> dict[str, Any]:
-    kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": "message", "role": role, "content": [{"type": kind, "text": said}]}
-
-
-CODEX = [
-    codex("session_meta", id="c1", cwd="/srv/weir", cli_version="0.99.0", originator="codex_exec"),
-    codex("response_item", **codex_message("developer", "Sandbox rules")),
-    codex("response_item", **codex_message("user", "# AGENTS.md instructions for /srv: use spaces")),
-    codex("response_item", **codex_message("user", "I prefer tabs.")),
-    codex("event_msg", type="user_message", message="I prefer tabs.", kind="plain"),
-    codex("turn_context", cwd="/srv/weir", model="gpt"),
-    codex("response_item", type="reasoning", summary=[]),
-    codex("response_item", type="function_call", name="shell", arguments='{"cmd": "ls"}', call_id="k1"),
-    codex("response_item", type="function_call_output", call_id="k1", output='{"output": "a.py", "metadata": {}}'),
-    codex("response_item", **codex_message("assistant", "One file.")),
-    codex("event_msg", type="agent_message", message="One file."),
-    codex("compacted", message="The person prefers tabs."),
-    codex("event_msg", type="user_message", message="Thanks.", kind="plain"),
-    codex("response_item", **codex_message("assistant", "Gladly.")),
-]  # fmt: skip
-
-OLD_CODEX = [
-    {"id": "c0", "timestamp": "2025-06-01T08:00:00Z", "instructions": None},
-    {"record_type": "state"},
-    codex_message("user", "<environment_context>cwd: /srv</environment_context>"),
-    codex_message("user", "I prefer tabs."),
-    {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "k1"},
-    {"type": "function_call_output", "call_id": "k1", "output": {"content": "a.py", "success": True}},
-    codex_message("assistant", "One file."),
-]
-
-
 def gemini(kind: str, content: Any, name: str, **fields: Any) -> dict[str, Any]:
     return {"id": name, "timestamp": "2026-05-04T08:00:00.000Z", "type": kind, "content": content, **fields}
 
 
-GEMINI_HEAD = {
-    "sessionId": "g1",
-    "projectHash": "ab",
-    "startTime": "2026-05-04T08:00:00Z",
-    "lastUpdated": "x",
-}
-GEMINI_CALL = {
-    "id": "r1", "name": "read_file", "args": {"path": "a"}, "status": "success",
-    "result": [{"functionResponse": {"id": "r1", "name": "read_file", "response": {"output": "Use spaces."}}}],
-}  # fmt: skip
-GEMINI = [
-    GEMINI_HEAD,
-    gemini("info", "Update available", "e0"),
-    gemini("user", [{"text": "I prefer tabs."}, {"text": "<hook_context>spaces</hook_context>"}], "e1"),
-    gemini("gemini", "", "e2"),
-    {"$set": {"lastUpdated": "y"}},
-    gemini("gemini", "I look.", "e2", toolCalls=[GEMINI_CALL]),
-    gemini("gemini", "It is there.", "e3"),
-    gemini("user", "A question that was taken back", "e4"),
-    gemini("gemini", "An answer that was taken back", "e5"),
-    {"$rewindTo": "e4"},
-    gemini("user", "@a --- Content of a: use spaces", "e6", displayContent="What does @a say?"),
-    gemini("gemini", "Spaces.", "e7"),
-]
+GEMINI: list[Any] = DATA["GEMINI"]
 
 
 def told(
@@ -185,8 +103,8 @@ def test_claude_code_has_typed_words_side_chains_and_tools(tmp_path: Path) -> No
 
 def test_codex_has_what_the_event_says_was_typed(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
-    samples.lines(folder / "2026" / "05" / "04" / "rollout-2026-05-04T08-00-00-c1.jsonl", CODEX)
-    samples.lines(folder / "2025" / "06" / "01" / "rollout-2025-06-01-c0.jsonl", OLD_CODEX)
+    samples.lines(folder / "2026" / "05" / "04" / "rollout-2026-05-04T08-00-00-c1.jsonl", DATA["CODEX"])
+    samples.lines(folder / "2025" / "06" / "01" / "rollout-2025-06-01-c0.jsonl", DATA["OLD_CODEX"])
     assert detect_format(folder) == "codex"
     _, said = told(folder)
     asked = ("user", "owner", "I prefer tabs.")
@@ -199,7 +117,7 @@ def test_codex_has_what_the_event_says_was_typed(tmp_path: Path) -> None:
 
 
 def test_gemini_has_the_last_version_of_each_message_without_what_was_rewound(tmp_path: Path) -> None:
-    whole = {**GEMINI_HEAD, "messages": [*GEMINI[1:3], *GEMINI[5:7], *GEMINI[10:]]}
+    whole = {**GEMINI[0], "messages": [*GEMINI[1:3], *GEMINI[5:7], *GEMINI[10:]]}
     for file in (
         samples.lines(tmp_path / "a" / "chats" / "session-2026-05-04-g1.jsonl", GEMINI),
         samples.document(tmp_path / "b" / "chats" / "session-2026-05-04-g1.json", whole),
