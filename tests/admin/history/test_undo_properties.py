@@ -16,18 +16,9 @@ from hypothesis import strategies as st
 from reverie import Conflict, InvalidInput, Memory, NotFound, Settings
 from reverie.domain.filter import Filter
 from reverie.domain.record import FIL
-from reverie.domain.text.timestamps import Clock
-from reverie.files.folder import MemoryFolder
-from reverie.integrations.agentkit import FILTools
-from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.snapshot import Snapshot
-from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Store
-from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.writer import StoreWriter
 from tests.profiles import examples
-from tests.support.contract.replay import read_contents, replay
 
 BEGIN = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
 SENTENCES = (
@@ -52,11 +43,11 @@ REFUSED = (InvalidInput, NotFound, Conflict)
 class World:
     """A memory with a clock and ids of its own, and what can be done to it, as numbers say."""
 
-    def __init__(self, where: Path | None = None) -> None:
+    def __init__(self, where: Path) -> None:
         self.now = BEGIN
         self.ids = 0
         self.memory = Memory.open(
-            ":memory:" if where is None else where,
+            where,
             clock=self.time,
             new_id=self.id,
             settings=Settings(dream_idle=1_000_000),  # a living page is of today, and in no snapshot
@@ -114,19 +105,12 @@ def tool_turns(n: int) -> list[dict[str, Any]]:
 
 OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     "save": lambda w, n, m: w.memory.save(
-        SENTENCES[n % len(SENTENCES)],
-        tags=[f"t{m % 3}"],
-        category=(None, "project", "project/atlas")[m % 3],
-        importance=(n % 5) / 4,
-        references=[f"ref{n % 2}"],
+        SENTENCES[n % len(SENTENCES)], tags=[f"t{m % 3}"], category=(None, "project", "project/atlas")[m % 3],
+        importance=(n % 5) / 4, references=[f"ref{n % 2}"], ttl="2h" if m % 5 == 4 else None,
         metadata={"b": str(m), "a": "1"} if m % 4 == 3 else None,
-        ttl="2h" if m % 5 == 4 else None,
     ),
     "save many": lambda w, n, m: w.memory.save_many(
         {"content": SENTENCES[(n + k) % len(SENTENCES)], "tags": [f"m{m}"]} for k in range(m % 4 + 1)
-    ),
-    "remember fil": lambda w, n, m: FILTools(w.memory).remember_fil(
-        findings=[SENTENCES[n % 4]], insights=[SENTENCES[m % 4]], lessons=["Measure before cutting"]
     ),
     "update": lambda w, n, m: w.memory.update(
         w.record(n), content=SENTENCES[m % len(SENTENCES)], tags=[f"u{m % 4}"], metadata={"m": str(m)}
@@ -136,10 +120,7 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     ),
     "archive": lambda w, n, m: w.memory.archive(w.record(n), reason=f"because {m}"),
     "restore": lambda w, n, m: w.memory.restore(w.record(n)),
-    "delete": lambda w, n, m: w.memory.archive(w.record(n)),
-    "pin": lambda w, n, m: (
-        w.memory.update(w.record(n), pinned=True) if m % 2 else w.memory.update(w.record(n), pinned=False)
-    ),
+    "pin": lambda w, n, m: w.memory.update(w.record(n), pinned=bool(m % 2)),
     "purge": lambda w, n, m: w.memory.admin.purge(older_than=0),
     "say": lambda w, n, m: w.memory.session(CHATS[n % 2]).add(
         ("user", "assistant")[m % 2], SENTENCES[(n + m) % len(SENTENCES)], speaker=("", "Ana")[n % 2]
@@ -150,22 +131,18 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
     "begin anew": lambda w, n, m: w.memory.session(CHATS[n % 2]).reset(),
     "pause": lambda w, n, m: w.memory.session(CHATS[n % 2]).pause(),
     "resume": lambda w, n, m: w.memory.session(CHATS[n % 2]).resume(),
-    "terminate": lambda w, n, m: w.memory.session(CHATS[n % 2]).terminate() if m == 0 else None,
-    "label": lambda w, n, m: w.memory.session(CHATS[n % 2]).set_metadata(
-        f"k{m % 3}", None if m % 4 == 0 else str(m)
-    ),
+    "label": lambda w, n, m: w.memory.session(CHATS[n % 2]).set_metadata(f"k{m % 3}", str(m) if m % 4 else None),
     "delete session": lambda w, n, m: w.memory.delete_session(CHATS[n % 2]),
     "write": lambda w, n, m: w.memory.pages.write(PAGES[n % 2], page_text(n, m)),
     "append": lambda w, n, m: w.memory.pages.append(
-        (*LOGS, *PAGES)[n % 4],
-        f"{SENTENCES[m % len(SENTENCES)]} ({n})",
+        (*LOGS, *PAGES)[n % 4], f"{SENTENCES[m % len(SENTENCES)]} ({n})",
         source=f"turn {m}" if n % 4 < len(LOGS) else "",
     ),
     "replace": lambda w, n, m: w.memory.pages.replace(LINES[n % 5], LINES[m % 5], name=PAGES[n % 2]),
     "delete page": lambda w, n, m: w.memory.pages.delete((*PAGES, *LOGS)[n % 4]),
     "undo": lambda w, n, m: w.memory.history.undo(w.memory._store.sequence() - n % 9),
     "undo batch": lambda w, n, m: w.memory.history.undo(batch=w.memory._store.sequence() - n % 9),
-}
+}  # fmt: skip
 
 numbers = st.integers(0, 12)
 steps = st.tuples(st.sampled_from(sorted(OPERATIONS)), numbers, numbers)
@@ -179,12 +156,11 @@ laws = settings(
 )
 
 
-@pytest.fixture(scope="module", params=["sqlite", "in memory"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Any]:
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Any]:
     @contextlib.contextmanager
     def made() -> Iterator[World]:
-        where = None if request.param == "in memory" else tmp_path_factory.mktemp("law") / "memory"
-        opened = World(where)
+        opened = World(tmp_path_factory.mktemp("law") / "memory")
         try:
             yield opened
             assert opened.memory.admin.check() == []
@@ -279,25 +255,6 @@ def test_undoing_any_changes_is_refused_or_can_be_undone(
 
 def changes_of(memory: Memory) -> list[Any]:
     return memory.history.changes(since=0)
-
-
-@given(plan=plans)
-@laws
-def test_the_journal_alone_makes_the_same_store(
-    world: Callable[[], Any], tmp_path_factory: pytest.TempPathFactory, plan: list[Any]
-) -> None:
-    with world() as here:
-        list(play(here, plan))
-        rows = here.memory.history.log(limit=1_000_000)
-        for again in (
-            InMemoryStore(analyse=analyze),
-            SQLiteStore(tmp_path_factory.mktemp("replayed") / "reverie.db", analyse=analyze),
-        ):
-            replay(rows, again)
-            assert read_contents(again) == read_contents(here.memory._store)
-            assert again.journal(limit=1_000_000) == rows
-            assert again.check() == []
-            again.close()
 
 
 @given(plan=plans, picks=st.lists(st.integers(0, 1_000), min_size=1, max_size=4))
@@ -416,32 +373,3 @@ def finds(memory: Memory | Snapshot) -> list[str]:
     """Return the contents with the erased word that a search finds, which may find others by "boat"."""
     hits = memory.search("heron under the boathouse", sources=("records", "turns"))
     return [hit.content for hit in hits if "heron" in hit.content]
-
-
-@given(plan=plans)
-@settings(laws, max_examples=examples(15))
-def test_the_journal_alone_makes_the_same_files(
-    tmp_path_factory: pytest.TempPathFactory, plan: list[Any]
-) -> None:
-    here = World()
-    list(play(here, plan))
-    again = InMemoryStore(analyse=analyze)
-    replay(here.memory.history.log(limit=1_000_000), again)
-    written = files(tmp_path_factory.mktemp("files"), here.memory._store, here.time)
-    assert written == files(tmp_path_factory.mktemp("files"), again, here.time)
-    assert bool(written) == bool(changes_of(here.memory))
-    here.memory.history.undo(since=0)
-    assert not any(files(tmp_path_factory.mktemp("files"), here.memory._store, here.time).values())
-    here.memory.close()
-
-
-def files(root: Path, store: Store, clock: Clock) -> dict[str, bytes]:
-    """The readable folder of a store, written anew: every file by its path."""
-    folder = MemoryFolder(root, StoreWriter(store=store, clock=clock))
-    try:
-        folder.sync()
-        assert folder.problems() == []
-    finally:
-        folder.close()
-    paths = (path for part in ("memory", "sessions") for path in (root / part).rglob("*"))
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths if path.is_file()}
