@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -49,25 +48,6 @@ def test_the_sets_are_read_from_another_folder(tmp_path: Path, monkeypatch: pyte
     result = CliRunner().invoke(build_command("sentences"), ["--data", str(tmp_path)])
     assert result.exit_code == 0
     assert "held out" in result.output
-
-
-def test_errors_in_texts_that_are_held_out_are_not_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "secrets.jsonl"
-    lines = [
-        {"id": name, "set": name, "kind": "prose", "seed": 1, "text": f"The {name} parrot is called «prose»"}
-        for name in ("develop", "heldout")
-    ]
-    monkey = {"prose": lambda rng: "Polly"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(secret_detection, "SECRETS", monkey)
-        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-        secret_detection.EVALUATION.run(file, show_errors=True)
-    printed = capsys.readouterr().out
-    assert "The develop parrot" in printed
-    assert "The heldout parrot" not in printed
-    assert "not listed: errors in heldout" in printed
 
 
 # -- where the measurements are ------------------------------------------------------------------------

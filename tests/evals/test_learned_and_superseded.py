@@ -7,12 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
-from evaluation.measures import learned_turns
 from evaluation.measures.command import build_command
-
-from reverie.domain.errors import InvalidInput
 
 
 def write(file: Path, *items: Mapping[str, Any]) -> Path:
@@ -37,10 +33,3 @@ def test_learning_counts_what_was_wanted_wrong_and_missed(tmp_path: Path) -> Non
     assert "missed: postgresql (decision, c): Hello there." in ran.output
     [figures] = json.loads(out.read_text(encoding="utf-8"))["sets"].values()
     assert (figures["wanted"], figures["learned"], figures["wrong"], figures["missed"]) == (2, 2, 1, 1)
-
-
-def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="objects with role and text"):
-        learned_turns.EVALUATION.read_file(
-            write(tmp_path / "b", {"id": "a", "language": "en", "before": ["x"], "text": "y", "learn": []})
-        )

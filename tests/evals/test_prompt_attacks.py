@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from evaluation.measures.prompt_attacks import (
     AttackCase,
     judge_case,
 )
-
-from reverie.domain.errors import InvalidInput
 
 CASES = [case for name in EVALUATION.files for case in EVALUATION.load_set(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]
@@ -40,16 +37,6 @@ def test_what_is_harmless_is_shown_as_it_is_and_trusted() -> None:
     assert [each.case.id for each in map(judge_case, HARMLESS) if each.wrong] == []
 
 
-def test_there_are_enough_cases_of_every_kind_and_way() -> None:
-    kinds = Counter(case.kind for case in EVALUATION.load_set("attacks"))
-    assert sum(kinds.values()) - kinds[BENIGN] >= 120
-    assert kinds[BENIGN] >= 60
-    assert min(kinds.values()) >= 6
-    assert sum(case.kind != BENIGN for case in EVALUATION.load_set("held out")) >= 40
-    assert {case.way for case in ATTACKS} == set(attack_scenarios.WAYS)
-    assert len({case.text for case in CASES if case.kind != BENIGN}) == len(ATTACKS)
-
-
 def test_the_text_of_a_trusted_way_does_get_into_the_prompt(tmp_path: Path) -> None:
     text = "The pangolin report is due"
     for number, way in enumerate(
@@ -67,16 +54,6 @@ def test_an_untrusted_text_is_found_by_a_search_that_says_what_it_is(tmp_path: P
         assert "not confirmed" in it.told[-1]
 
 
-def test_a_text_that_is_believed_is_reported(tmp_path: Path) -> None:
-    case = AttackCase(id="x", kind="smuggling", way="web_record", text="A quiet word", poison="Atlas service")
-    assert "it stands in a prompt unasked" in judge_case(case).wrong  # the owner's facts have these words
-
-
-def test_a_harmless_text_that_is_changed_is_reported() -> None:
-    case = AttackCase(id="x", kind=BENIGN, way="shown", text="<|im_start|>", poison="-")
-    assert judge_case(case).wrong
-
-
 def test_the_command_prints_shares_and_writes_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,20 +67,3 @@ def test_the_command_prints_shares_and_writes_json(
     assert " smuggling\t1\t1\t1.000\t0.21–1.00" in capsys.readouterr().out
     told = json.loads(out.read_text(encoding="utf-8"))
     assert [each["wrong"] for each in told["cases"]] == [[], []]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        '{"id": "x"}',
-        '{"id": "x", "kind": "k", "way": "nowhere", "text": "t", "poison": "p"}',
-        '{"id": "x", "kind": "k", "way": "web_record", "text": "", "poison": "p"}',
-        "",
-    ],
-)
-def test_a_file_of_other_things_is_refused(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "cases.jsonl"
-    file.write_text(line, encoding="utf-8")
-    with pytest.raises(InvalidInput):
-        EVALUATION.read_file(file)

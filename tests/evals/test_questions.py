@@ -13,10 +13,7 @@ from evaluation.measures.questions import (
     ask_questions,
     divide_persona,
     read_personas,
-    summarize,
 )
-
-from reverie import InvalidInput
 
 COLLECTION = Path(__file__).parents[2] / "evaluation" / "questions"
 TYPES = {
@@ -111,26 +108,6 @@ def test_one_of_several_answers_is_enough_and_a_list_wants_all() -> None:
     assert build_result(("a", "b"), {"b", "c"}, wants_all=True).recall(5) == 0.5
 
 
-def test_something_outdated_before_the_answer_counts() -> None:
-    assert build_result(("old", "new"), {"new"}, outdated=["old"]).is_outdated_first
-    assert not build_result(("new", "old"), {"new"}, outdated=["old"]).is_outdated_first
-
-
-def test_the_figures_of_finding_nothing() -> None:
-    results = [
-        build_result((), set()),
-        build_result(("a",), set()),
-        build_result((), {"b"}),
-        build_result(("b",), {"b"}),
-    ]
-    figures = summarize(results)
-    assert figures["nothing precision"] == 0.5
-    assert figures["nothing recall"] == 0.5
-    assert figures["empty"] == 0.5
-    assert figures["recall@5"] == 0.5
-    assert "prompt" not in figures
-
-
 def test_small_memories_are_asked_what_they_hold_and_what_they_do_not() -> None:
     for persona in read_personas(COLLECTION):
         parts = divide_persona(persona, 10)
@@ -150,11 +127,3 @@ def test_small_memories_are_asked_what_they_hold_and_what_they_do_not() -> None:
             for question in persona.questions
             if question.type != "instruction" and question.answers & set(facts)
         }
-
-
-def test_a_file_that_is_no_persona_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="personas"):
-        read_personas(tmp_path)
-    (tmp_path / "broken.json").write_text("{}", "utf-8")
-    with pytest.raises(InvalidInput, match=r"broken\.json"):
-        read_personas(tmp_path)

@@ -6,13 +6,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 from evaluation.measures.command import build_command
 from evaluation.measures.harness import CHECKOUT_DATA
 from evaluation.measures.secret_detection import EVALUATION, judge_text
 
-from reverie import InvalidInput
 from reverie.domain.secrets.redactor import Redactor
 
 TEXTS = EVALUATION.load_set("texts")
@@ -52,11 +50,6 @@ def test_nothing_in_the_repository_looks_like_a_key() -> None:
         )
 
 
-def test_texts_are_made_up_the_same_every_time() -> None:
-    assert EVALUATION.load_set("texts") == TEXTS
-    assert len({each.id for each in TEXTS}) == len(TEXTS)
-
-
 def test_the_published_error_rates_hold() -> None:
     """The floor under what docs/explanation/security.md says."""
     for which, most_missed, most_wrong in (("develop", 37, 0), ("heldout", 41, 0)):
@@ -75,24 +68,6 @@ def test_the_command_prints_rates_and_writes_them(tmp_path: Path) -> None:
     figures = json.loads(out.read_text())
     assert set(figures["sets"]) == {"develop", "heldout"}
     assert not any(each.text[start:end] in out.read_text() for each in TEXTS for start, end in each.spans)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "{",
-        "[]",
-        '{"id": "a"}',
-        '{"id":"a","set":"x","kind":"k","seed":1,"text":"t"}',
-        '{"id":"a","set":"develop","kind":"k","seed":"1","text":"t"}',
-    ],
-)
-def test_a_file_of_another_form_is_refused(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "texts.jsonl"
-    file.write_text(line)
-    with pytest.raises(InvalidInput):
-        EVALUATION.read_file(file)
 
 
 def test_texts_of_ones_own_can_be_measured(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from evaluation.measures import sentence_rules
 from evaluation.measures.command import build_command
 from evaluation.measures.sentence_rules import RULES, Rule
 
-from reverie.domain.errors import InvalidInput
-
 
 def results(name: str) -> list[sentence_rules.SentenceVerdict]:
     return [sentence_rules.judge_sentence(each) for each in sentence_rules.EVALUATION.load_set(name)]
@@ -73,34 +71,3 @@ def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path)
     shipped = sum(len(sentence_rules.EVALUATION.load_set(name)) for name in sentence_rules.EVALUATION.files)
     assert len(told["sentences"]) == shipped
     assert told["sets"]["sentences"]["fix"]["precision"] >= 0.95
-
-
-def test_errors_are_listed_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "mine.jsonl"
-    lines = [
-        {"id": "a", "states": [], "text": "I prefer tabs."},
-        {"id": "b", "states": ["fix"], "text": "Hello there."},
-    ]
-    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    sentence_rules.EVALUATION.run(file, show_errors=True)
-    printed = capsys.readouterr().out
-    assert "found wrongly: rule (a): I prefer tabs." in printed
-    assert "missed: fix (b): Hello there." in printed
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "no sentences"),
-        ("{", "not JSON"),
-        ('{"id": "a"}', "needs id, states, text"),
-        ('{"id": "a", "states": ["joy"], "text": "x"}', "joy"),
-        ('{"id": "a", "states": [], "text": " "}', "not empty"),
-        ('{"id": "a", "states": [], "text": "x"}\n' * 2, "2 sentences 'a'"),
-    ],
-)
-def test_a_file_that_is_none_is_refused_by_line(tmp_path: Path, text: str, says: str) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(InvalidInput, match=says):
-        sentence_rules.EVALUATION.read_file(file)

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pytest
 from evaluation.measures.written_headlines import EVALUATION, HeadlineCase, judge_case
-
-from reverie.domain.errors import InvalidInput
 
 PARTS = ("Ann manages Bo.", "Bo is in Kiel.", "Ann is in Oslo.")
 
@@ -41,11 +35,3 @@ def test_of_the_open_set_most_good_ones_are_accepted_and_no_truth_is_hidden() ->
     assert sum(good) >= 0.8 * len(good)
     assert not any(each.accepted for each in verdicts if not each.case.good)
     assert all(each.shown for each in verdicts if each.found)
-
-
-def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
-    fields = {"id": "a", "language": "en", "parts": "no list", "headline": "x", "good": True, "harm": ""}
-    file = tmp_path / "x.jsonl"
-    file.write_text(json.dumps(fields | {"question": "x", "truth": "x"}) + "\n", encoding="utf-8")
-    with pytest.raises(InvalidInput, match="parts is a list"):
-        EVALUATION.read_file(file)

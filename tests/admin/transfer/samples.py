@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from reverie import Memory
 from reverie.admin.transfer.importer import ImportReport
+from reverie.domain.filter import Filter
+from reverie.stores.protocol import Store
 
 
 def read_data(name: str) -> Any:
@@ -215,3 +220,55 @@ def as_chatgpt(path: Sequence[Said], title: str, day: int) -> Any:
             "current_node": path[-1][0],
         }
     ]
+
+
+# -- everything that a memory may have -----------------------------------------------------------------------
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+NASTY = st.sampled_from(
+    [
+        "---", "\n---\n", "\r\n", "\r", "\n\n", "\n \n", "\t", "\u2028", "\x85", "\ufeff", "\\", '"', "'",
+        ": ", "# ", "- ", "## user, x <!-- turn {} -->", "\\## x <!-- turn {} -->", "<!-- turn ", "-->",
+        "true", "null", "2026-03-01T12:00:00Z", "{", "}", "日本", "é", "🦊", "\u200b", "%41", "~", "'''",
+        "\\n",
+    ]
+)  # fmt: skip
+_LETTERS = st.characters(exclude_categories=("Cs", "Cc"))
+_TEXT = st.lists(st.one_of(NASTY, st.text(_LETTERS, max_size=12)), min_size=1, max_size=8).map("".join)
+TEXTS = st.lists(_TEXT.map("said {}".format), min_size=1, max_size=5, unique=True)
+"""Texts of usual characters and of those that formats trip over."""
+
+
+def fill(memory: Memory, texts: list[str]) -> None:
+    for number, text in enumerate(texts):
+        memory.save(text, tags=[f"t{number}"], category="notes")
+        session = memory.session(f"cli:{number % 2}")
+        session.add("user", text)
+        session.add("assistant", f"{text} ✓")
+        session.working.set("draft", text, ttl="1h")
+        memory.pages.append("HISTORY.md", f"{number} said")
+        memory.pages.write("MEMORY.md", f"# {number}\n")
+    memory.scoped("user:alice").save("Alice keeps bees")
+    memory.scratchpad.set("key", "value")
+    memory.archive(memory.list()[0].id, reason="old")
+    memory.history.undo(memory.history.log(newest_first=True)[0])
+    memory.admin.forget(memory.save("Zanzibar is a secret").record.id)
+
+
+def dump(store: Store) -> dict[str, Any]:
+    """Everything that an export keeps, in an order that does not depend on when it was stored."""
+    sessions = sorted(store.sessions(), key=lambda each: each.state.id)
+    return {
+        "records": sorted(
+            (record.to_dict() for record in store.find(Filter(archived=None))), key=lambda each: each["id"]
+        ),
+        "sessions": [
+            (each.state.to_dict(), [turn.to_dict() for turn in store.turns(session=each.state.id)])
+            for each in sessions
+        ],
+        "pages": [page.to_dict() for page in store.pages()],
+        "logs": {
+            name: [paragraph.to_dict() for paragraph in store.paragraphs(page=name)] for name in store.logs()
+        },
+    }

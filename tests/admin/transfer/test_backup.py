@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -16,7 +15,8 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace as changing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,13 +24,12 @@ from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory, Settings, StoreCorrupt, StoreIncompatible, StoreUnavailable
-from reverie.admin.transfer.backup import RecoveryReport, make, recover
+from reverie import InvalidInput, Memory, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie.admin.transfer.backup import make, recover
 from reverie.domain.change import Change
-from reverie.files.atomic import build_unwritable_error
 from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore
-from tests.admin.transfer.holdings import dump
+from tests.admin.transfer.samples import dump
 from tests.support.contract.factories import make_record
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -97,52 +96,70 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     memory.close()
 
 
-@pytest.mark.slow
-def test_what_is_acknowledged_before_is_in_it_while_four_processes_write(tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    Memory.open(folder).close()
+@contextmanager
+def writing(folder: Path, count: int) -> Iterator[tuple[list[str], list[subprocess.Popen[str]]]]:
+    """Processes that save and talk: the texts that they have acknowledged, `count` or more by each, and they."""
     lines: list[str] = []
 
-    def listen(running: subprocess.Popen[str]) -> None:
-        assert running.stdout is not None
-        for line in running.stdout:
-            lines.append(line.rstrip("\n"))
+    def listen(process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        lines.extend(line.rstrip("\n") for line in process.stdout)
 
-    running = [
-        subprocess.Popen([sys.executable, str(WRITER), str(folder), name], stdout=subprocess.PIPE, text=True)
-        for name in "abcd"
-    ]
-    threads = [threading.Thread(target=listen, args=(each,)) for each in running]
-    for thread in threads:
-        thread.start()
-    with Memory.open(folder) as memory:
-        backups: list[tuple[Path, set[str]]] = []
-        for n in range(4):
-            until = time.monotonic() + 20
-            while len(lines) < 40 * (n + 1) and time.monotonic() < until:
-                time.sleep(0.01)
-            acknowledged = set(lines)
-            assert len(acknowledged) >= 40 * (n + 1)
-            made = memory.admin.backup(tmp_path / f"{n}.zip")
-            backups.append((made.path, acknowledged))
-    for each in running:
-        each.send_signal(signal.SIGKILL)
-        each.wait()
-    for thread in threads:
-        thread.join()
-    for each in running:
-        assert each.stdout is not None
-        each.stdout.close()
-    for number, (path, acknowledged) in enumerate(backups):
-        recover(path, tmp_path / f"new{number}")
-        with Memory.open(tmp_path / f"new{number}") as new:
-            assert new.admin.check() == []
-            held = {record.content for record in new.list(limit=None)}
-            held |= {turn.content for each in new.sessions() for turn in new.turns(each.state.id)}
-            assert acknowledged <= held
-    recover(backups[-1][0], tmp_path / "again")
-    with Memory.open(tmp_path / "again") as again, Memory.open(tmp_path / "new3") as new:
-        assert dump(again._store) == dump(new._store)
+    command = [sys.executable, str(WRITER), str(folder)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with ExitStack() as stack:
+        running = [stack.enter_context(subprocess.Popen([*command, name], **pipes)) for name in "pq"]
+        threads = [threading.Thread(target=listen, args=(each,)) for each in running]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + 30
+        # One that has not opened its folder yet would open a new one, and write there for ever.
+        while (
+            time.monotonic() < until
+            and min(sum(f"{n}n" in line for line in list(lines)) for n in "pq") < count
+        ):
+            time.sleep(0.01)
+        yield lines, running
+        for each, thread in zip(running, threads, strict=True):
+            each.kill()
+            thread.join()
+
+
+def contents(memory: Memory) -> set[str]:
+    turns = {turn.content for each in memory.sessions() for turn in memory.turns(each.state.id)}
+    return turns | {record.content for record in memory.list(limit=None)}
+
+
+@pytest.mark.slow
+def test_what_is_acknowledged_before_is_in_it_while_others_write(tmp_path: Path) -> None:
+    Memory.open(tmp_path / "memory").close()
+    with writing(tmp_path / "memory", 40) as (lines, _), Memory.open(tmp_path / "memory") as memory:
+        acknowledged = set(lines)
+        memory.admin.backup(tmp_path / "kept.zip")
+    recover(tmp_path / "kept.zip", tmp_path / "new")
+    with Memory.open(tmp_path / "new") as new:
+        assert new.admin.check() == []
+        assert acknowledged <= contents(new)
+
+
+@pytest.mark.slow
+def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
+    backup: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "memory"
+    with writing(folder, 50) as (lines, running):
+        done = recover(backup, folder, replace=True)
+        for each in running:
+            assert each.wait(timeout=60) != 0  # told that its folder was replaced
+            assert each.stderr is not None
+            assert "removed, moved or replaced" in each.stderr.read()
+    assert done.moved_to is not None
+    with Memory.open(done.moved_to) as old:
+        assert set(lines) <= contents(old)
+        assert old.admin.check() == []
+    with Memory.open(folder) as new:
+        assert new.admin.check() == []
+        assert new.admin.stats().records == 3
 
 
 def test_a_backup_is_for_its_owner_alone_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -222,19 +239,6 @@ def test_profiles_elsewhere_and_linked_are_kept(tmp_path: Path) -> None:
     recover(tmp_path / "kept.zip", tmp_path / "new", profile=tmp_path / "new profile")
     assert (tmp_path / "new profile" / "soul.md").read_text() == "I am mounted.\n"
     assert not (tmp_path / "new" / "soul.md").exists()
-
-
-def test_files_of_the_profile_are_kept_whatever_their_names(tmp_path: Path) -> None:
-    names = {"house rules.md", "prompts/my dream.txt", "soul (old).md", "über.md"}
-    for name in names:
-        (tmp_path / "profile" / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / "profile" / name).write_text(name)
-    settings = Settings(dream_directive="prompts/my dream.txt", memory_rules="../outside.md")
-    (tmp_path / "outside.md").write_text("elsewhere")
-    with Memory.open(tmp_path / "memory", profile=tmp_path / "profile", settings=settings) as memory:
-        assert set(memory.admin.backup(tmp_path / "kept.zip").profile) == names
-    recover(tmp_path / "kept.zip", tmp_path / "new")
-    assert all((tmp_path / "new" / name).read_text() == name for name in names)
 
 
 # -- refusing --------------------------------------------------------------------------------------------
@@ -410,18 +414,6 @@ def test_what_was_there_is_moved_aside_and_what_is_derived_is_made_anew(backup: 
     assert again.moved_to == folder / "before-recovery-20260301T120000Z-2"
 
 
-def test_a_memory_that_is_too_damaged_to_open_can_be_replaced(backup: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    spoilt = b"this was a database" * 500
-    (folder / "reverie.db").write_bytes(spoilt)
-    done = recover(backup, folder, replace=True)
-    assert done.moved_to is not None
-    assert (done.moved_to / "reverie.db").read_bytes() == spoilt
-    assert any("cannot be read" in note for note in done.notes)
-    with Memory.open(folder) as memory:
-        assert memory.admin.stats().records == 3
-
-
 OTHER = """
 import sys, time
 from reverie import Memory, StoreUnavailable
@@ -465,54 +457,6 @@ def test_a_process_that_has_it_open_is_told_and_spoils_nothing(backup: Path, tmp
         assert memory.search("later") == []
         assert memory.admin.check() == []
         assert {found.code for found in memory.admin.doctor().findings} <= {"moved-aside"}
-
-
-@pytest.mark.slow
-def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
-    backup: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "memory"
-    lines: list[str] = []
-
-    def listen(running: subprocess.Popen[str]) -> None:
-        assert running.stdout is not None
-        lines.extend(line.rstrip("\n") for line in running.stdout)
-
-    running = [
-        subprocess.Popen(
-            [sys.executable, str(WRITER), str(folder), name],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for name in "pq"
-    ]  # fmt: skip
-    threads = [threading.Thread(target=listen, args=(each,)) for each in running]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + 20
-    # One that has not opened its folder yet would open the new one, and write there for ever.
-    while time.monotonic() < until and not all(
-        sum(f"{name}n" in line for line in list(lines)) >= 50 for name in "pq"
-    ):
-        time.sleep(0.01)
-    done: list[RecoveryReport] = [recover(backup, folder, replace=True)]
-    for each, thread in zip(running, threads, strict=True):
-        thread.join(timeout=30)
-        assert each.wait(timeout=30) != 0  # told that its folder was replaced
-        assert each.stderr is not None
-        assert "removed, moved or replaced" in each.stderr.read()
-        for pipe in (each.stdout, each.stderr):
-            assert pipe is not None
-            pipe.close()
-    assert len(lines) >= 100
-    assert done[0].moved_to is not None
-    with Memory.open(done[0].moved_to) as old:
-        held = {record.content for record in old.list(limit=None)}
-        held |= {turn.content for each in old.sessions() for turn in old.turns(each.state.id)}
-        assert set(lines) <= held
-        assert old.admin.check() == []
-    with Memory.open(folder) as new:
-        assert new.admin.check() == []
-        assert new.admin.stats().records == 3
 
 
 KILLED = """
@@ -633,33 +577,3 @@ def test_earlier_versions_that_were_forgotten_since_the_backup_do_not_come_back(
         assert memory.pages.read("MEMORY.md") == "# Mill\n"
         assert memory.admin.check() == []
     assert b"nine turns" not in (tmp_path / "memory" / "reverie.db").read_bytes()
-
-
-def test_a_backup_removes_what_killed_ones_have_left_and_nothing_else(tmp_path: Path) -> None:
-    target = tmp_path / "kept.zip"
-    draft, scratch = tmp_path / ".kept.zip.0123456789ab.new", tmp_path / ".kept.zip.ba9876543210"
-    draft.write_bytes(b"half")
-    scratch.mkdir()
-    (scratch / "reverie.db").write_bytes(b"half")
-    others = [tmp_path / name for name in (".kept.zip.backup", ".other.zip.0123456789ab.new")]
-    for other in others:
-        other.write_bytes(b"mine")
-    working = tmp_path / ".kept.zip.cccccccccccc.new"
-    working.write_bytes(b"another process writes it")
-    for left in (scratch / "reverie.db", scratch, draft, *others):
-        os.utime(left, (time.time() - 3_600,) * 2)
-    with filled(tmp_path / "memory") as memory:
-        memory.admin.backup(target)
-    assert target.exists()
-    assert not draft.exists()
-    assert not scratch.exists()
-    assert all(other.exists() for other in (*others, working))
-
-
-@pytest.mark.parametrize(
-    ("code", "advice"),
-    [(errno.ENOSPC, "free some space"), (errno.EROFS, "make it writable"), (errno.EACCES, "make it")],
-)
-def test_the_advice_about_a_file_that_cannot_be_written_fits_the_reason(code: int, advice: str) -> None:
-    error = build_unwritable_error(Path("ana.zip"), OSError(code, os.strerror(code)))
-    assert f"{os.strerror(code)}): {advice}" in str(error)

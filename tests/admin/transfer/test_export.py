@@ -5,31 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
 from reverie import InvalidInput, Memory, StoreUnavailable
-from reverie.admin.transfer.export import export
-from reverie.admin.transfer.importer import ImportReport, import_source
-from reverie.domain.change import Value
-from reverie.stores.protocol import Store
-from reverie.stores.writer import StoreWriter
-from tests.admin.transfer.holdings import NOW, dump, holdings, store_of
+from tests.admin.transfer.samples import NOW, TEXTS, dump, fill
 from tests.profiles import examples
-
-
-def taken(store: Store, source: Path, **how: object) -> ImportReport:
-    return import_source(
-        StoreWriter(store=store, clock=lambda: NOW),
-        source,
-        None,
-        scope=how.get("scope"),  # type: ignore[arg-type]
-        origin=how.get("origin"),  # type: ignore[arg-type]
-        dry_run=bool(how.get("dry_run")),
-    )
 
 
 @pytest.fixture
@@ -51,25 +34,23 @@ def full(tmp_path: Path) -> Memory:
     return memory
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(values=holdings())
-def test_an_export_read_into_an_empty_memory_gives_the_same(values: list[Value]) -> None:
-    before = store_of(values)
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder, "out")
-        told = export(before, target, scope=None, at=NOW)
-        after = store_of([])
-        result = taken(after, target)
-        assert dump(after) == dump(before)
+@settings(max_examples=examples(20), deadline=None)
+@given(texts=TEXTS)
+def test_an_export_read_into_an_empty_memory_gives_the_same(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    target = tmp_path_factory.mktemp("export") / "out"
+    with Memory.open(":memory:") as before, Memory.open(":memory:") as after:
+        fill(before, texts)
+        told = before.admin.export(target)
+        result = after.admin.import_from(target)
+        assert dump(after._store) == dump(before._store)
         assert result.skipped == ()
-        assert result.taken == len(values)
-        assert told.records + told.sessions + told.turns + told.pages + told.paragraphs == len(values)
-        again = taken(after, target)
-        assert again.taken == 0
-        assert {each.why for each in again.skipped} <= {"known"}
-        assert sum(each.count for each in again.skipped) >= len(values) - told.sessions
-        assert dump(after) == dump(before)
-        assert after.check() == []
+        assert result.taken == told.records + told.sessions + told.turns + told.pages + told.paragraphs
+        again = after.admin.import_from(target)
+        assert (again.taken, set(again.skipped_by_reason)) == (0, {"known"})
+        assert dump(after._store) == dump(before._store)
+        assert after.admin.check() == []
 
 
 def test_the_whole_of_a_memory_comes_back(full: Memory, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -119,14 +118,6 @@ def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory
         "observation": "Speaks fluent French",
         SOURCE_ID: "",
     }
-
-
-def test_a_graph_that_grew_gives_what_is_new(memory: Memory, tmp_path: Path) -> None:
-    memory.admin.import_from(samples.mcp(tmp_path))
-    grown = copy.deepcopy(samples.MCP)
-    grown[0]["observations"].insert(0, "Plays the harp")  # type: ignore[attr-defined]
-    done = memory.admin.import_from(samples.lines(tmp_path / "memory.jsonl", [grown[2], grown[1], grown[0]]))
-    assert (done.records, samples.whys(done)) == (1, {"known": 4, "empty": 1})
 
 
 def test_broken_lines_of_a_graph_are_named_and_the_others_are_read(memory: Memory, tmp_path: Path) -> None:
@@ -322,17 +313,6 @@ def test_a_log_that_is_here_gets_the_paragraphs_it_lacks(memory: Memory, tmp_pat
     assert memory.admin.import_from(file, origin="owner").paragraphs == 0
 
 
-def test_notes_with_other_line_ends_and_a_byte_order_mark(memory: Memory, tmp_path: Path) -> None:
-    newline = "\r\n"
-    for name, content in (("MEMORY.md", samples.MEMORY_MD), ("2026-02-07.md", samples.NOTE_MD)):
-        written = "\ufeff" + content.replace("\n", newline)
-        (tmp_path / name).write_bytes(written.encode())
-    memory.admin.import_from(tmp_path / "MEMORY.md", origin="owner")
-    assert memory.pages.read("MEMORY.md") == samples.MEMORY_MD
-    done = memory.admin.import_from(tmp_path, "notes", origin="owner")
-    assert done.paragraphs == 2
-
-
 def test_notes_that_cannot_be_read_are_named(memory: Memory, tmp_path: Path) -> None:
     place = tmp_path / "memory"
     samples.text(place / "MEMORY.md", "- fine\n")
@@ -398,15 +378,6 @@ def test_a_vault_gives_facts_with_title_tags_and_dates_and_no_embedded_data(
     assert memory.admin.import_from(vault(tmp_path)).taken == 0
 
 
-def test_pages_of_a_trusted_vault_are_named_after_their_files(memory: Memory, tmp_path: Path) -> None:
-    assert memory.admin.import_from(vault(tmp_path), origin="owner").pages == 7
-    names = memory.pages.names()
-    assert {"Plans/Weir-plan.md", "broken.md", "wide.md"} <= set(names)
-    assert any(re.fullmatch(r"Unicode-name-[0-9a-f]{6}\.md", name) for name in names)
-    assert any(re.fullmatch(r"note-[0-9a-f]{6}\.md", name) for name in names)
-    assert "base64" not in (memory.pages.read("Plans/Weir-plan.md") or "")
-
-
 def test_headings_bullets_and_code_are_told_apart() -> None:
     found = [(number, tags, text) for number, tags, text in notes.split_blocks(samples.MEMORY_MD)]
     assert found == [
@@ -457,23 +428,6 @@ def test_an_export_of_chatgpt_is_read_however_it_comes(tmp_path: Path) -> None:
         with Memory.open(":memory:") as memory:
             done = memory.admin.import_from(source)
             assert (done.form, done.turns) == ("chatgpt", 4)
-
-
-def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: Path) -> None:
-    memory.admin.import_from(samples.chatgpt(tmp_path))
-    grown = copy.deepcopy(CHATGPT)
-    mapping: dict[str, Any] = grown[0]["mapping"]  # type: ignore[assignment]
-    mapping["q2"] = {
-        "id": "q2",
-        "message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Why?"]}},
-        "parent": "a1",
-        "children": [],
-    }
-    grown[0]["current_node"] = "q2"
-    done = memory.admin.import_from(samples.document(tmp_path / "conversations.json", grown))
-    assert (done.sessions, done.turns, samples.whys(done)["known"]) == (0, 1, 4)
-    last = memory.turns(CHATGPT_ID)[-1]
-    assert (last.position, last.content, last.at) == (4, "Why?", parse_moment(1736209406.0))
 
 
 def test_trees_that_are_odd(tmp_path: Path) -> None:
@@ -554,25 +508,6 @@ def test_the_current_branch_of_claude_is_read_where_it_is_named(memory: Memory, 
     assert [turn.content for turn in memory.turns("claude:x")] == ["first", "kept"]
     assert samples.whys(done) == {"broken": 1}
     assert memory.turns("claude:x")[0].at == NOW
-
-
-def test_messages_of_claude_whose_names_are_no_text_are_all_read(memory: Memory, tmp_path: Path) -> None:
-    messages = [
-        {"uuid": name, "parent_message_uuid": ["a"], "sender": "human", "text": text}
-        for name, text in ((["a"], "first"), (None, "second"))
-    ]
-    chat = {"uuid": "x", "current_leaf_message_uuid": ["a"], "chat_messages": messages}
-    memory.admin.import_from(samples.document(tmp_path / "conversations.json", [chat]))
-    assert [turn.content for turn in memory.turns("claude:x")] == ["first", "second"]
-
-
-def test_a_number_that_no_float_holds_stops_no_import(memory: Memory, tmp_path: Path) -> None:
-    huge = 10**400
-    entry = samples.ROCKBOT_TIMEZONE | {"importanceScore": huge}
-    memory.admin.import_from(
-        samples.document(tmp_path / "agent" / "memory" / "a1b2c3d4e5f6.json", entry).parents[1], "rockbot"
-    )
-    assert [record.importance for record in memory.list()] == [1.0]
 
 
 def test_messages_that_cannot_be_are_named(memory: Memory, tmp_path: Path) -> None:

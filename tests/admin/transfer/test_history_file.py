@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reverie.admin.transfer.copying import copy_memory, open_source
 from reverie.admin.transfer.history_file import is_history_file, write_history
 from reverie.domain.errors import InvalidInput
 from reverie.memory import Memory
+from tests.admin.transfer.samples import TEXTS, fill
 from tests.interfaces.conftest import run_cli
-
-TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40).filter(str.strip)
 
 
 def export(folder: Path, file: Path) -> int:
@@ -30,24 +28,8 @@ def everything(folder: Path) -> object:
         return source.read_rows(0, 10_000), entries, rest.cursors, rest.counters, set(rest.tombstones)
 
 
-def fill(memory: Memory, texts: list[str]) -> None:
-    for number, text in enumerate(texts):
-        memory.save(text, tags=[f"t{number}"], category="notes")
-        session = memory.session(f"cli:{number % 2}")
-        session.add("user", text)
-        session.add("assistant", f"{text} ✓")
-        session.working.set("draft", text, ttl="1h")
-        memory.pages.append("HISTORY.md", f"{number} said")
-        memory.pages.write("MEMORY.md", f"# {number}\n")
-    memory.scoped("user:alice").save("Alice keeps bees")
-    memory.scratchpad.set("key", "value")
-    memory.archive(memory.list()[0].id, reason="old")
-    memory.history.undo(memory.history.log(newest_first=True)[0])
-    memory.admin.forget(memory.save("Zanzibar is a secret").record.id)
-
-
 @settings(max_examples=8, deadline=None)
-@given(texts=st.lists(TEXTS, min_size=1, max_size=5, unique=True))
+@given(texts=TEXTS)
 def test_everything_comes_back(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     place = tmp_path_factory.mktemp("history")
     with Memory.open(place / "memory") as memory:

@@ -14,14 +14,8 @@ from typing import Any
 import pytest
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory
-from reverie.admin.transfer import batch
-from reverie.admin.transfer.batch import FoundValue, build_alternative_id
-from reverie.domain.change import Change
-from reverie.search.analyzer import analyze
-from reverie.stores.in_memory import InMemoryStore
 from tests.admin.transfer import samples
-from tests.admin.transfer.holdings import NOW, dump
-from tests.admin.transfer.samples import Said, as_chatgpt
+from tests.admin.transfer.samples import NOW, Said, as_chatgpt, dump
 from tests.support.contract.factories import make_record, make_session, make_turn
 
 IMPORTER = Path(__file__).with_name("importer.py")
@@ -72,35 +66,6 @@ def check_second_run(memory: Memory, source: Path) -> None:
     assert memory.admin.import_from(source, dry_run=True).taken == 0
 
 
-def test_all_batch_sizes_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for form, make in samples.SOURCES.items():
-        source = make(tmp_path / form)
-        dumps = []
-        for size in (1, 2, 1000):
-            monkeypatch.setattr("reverie.admin.transfer.importer.BATCH", size)
-            with Memory.open(":memory:", clock=lambda: NOW) as memory:
-                memory.admin.import_from(source, origin="owner")
-                memory.admin.import_from(source)
-                dumps.append(dump(memory._store))
-        assert dumps[0] == dumps[1] == dumps[2], form
-
-
-def test_the_journal_says_where_it_comes_from(memory: Memory, tmp_path: Path) -> None:
-    memory.admin.import_from(samples.mcp(tmp_path))
-    rows = memory.history.log()
-    assert {row.summary for row in rows} == {"import mcp"}
-    assert len({row.batch for row in rows}) == 1
-    memory.history.undo(batch=rows[0].batch)
-    assert memory.list() == []
-
-
-def test_an_import_is_searchable_at_once_and_told_of(memory: Memory, tmp_path: Path) -> None:
-    dealt_with: list[int] = []
-    memory.admin.import_from(samples.mcp(tmp_path), progress=dealt_with.append)
-    assert sum(dealt_with) == 5
-    assert memory.search("fluent French")[0].content == "Ada_Byron: Speaks fluent French"
-
-
 # -- what is here already ------------------------------------------------------------------------------
 
 
@@ -141,24 +106,6 @@ def test_a_record_that_was_changed_here_stays_as_it_is(memory: Memory, tmp_path:
         0, [("record", "memory/items/semantic.jsonl, line 1")],
     )  # fmt: skip
     assert dump(memory._store) == before
-
-
-def test_ids_that_two_things_share_by_chance_are_told_apart() -> None:
-    """Twelve hexadecimal characters of a hash are few enough to meet the same ones some day."""
-    store = InMemoryStore(analyse=analyze)
-    mine = make_record(1, content="Mine", metadata={"source_id": "a"})
-    theirs = make_record(1, content="Theirs", metadata={"source_id": "b"})
-    store.commit([Change(before=None, after=mine)], actor="owner", at=NOW)
-    for _ in range(2):
-        decided = batch.ImportBatch(store, batch.SeenItems(), now=NOW)
-        decided.add(FoundValue(place="x", value=theirs, form="mcp"))
-        decided.add(FoundValue(place="y", value=mine, form="mcp"))
-        if decided.edits():
-            store.commit(decided.edits(), actor="owner", at=NOW)
-    assert [found.content for found in store.records([build_alternative_id(theirs, "mcp", 1)])] == ["Theirs"]
-    assert store.records([mine.id]) == [mine]
-    assert decided.taken == {}
-    assert [each.why for each in decided.skipped] == ["known", "known"]
 
 
 def test_a_session_that_is_here_gets_the_turns_it_lacks(memory: Memory, tmp_path: Path) -> None:
@@ -307,12 +254,6 @@ def test_turns_whose_session_line_is_broken_are_kept(memory: Memory, tmp_path: P
     assert memory.session("chat:1").state.created_at == make_turn(0).at
 
 
-def test_a_gap_in_a_session_is_closed(memory: Memory, tmp_path: Path) -> None:
-    lines = [as_line(make_session(), "session"), as_line(make_turn(0), "turn"), as_line(make_turn(7), "turn")]
-    memory.admin.import_from(own(tmp_path / "x.jsonl", *lines))
-    assert [each.position for each in memory.turns("chat:1")] == [0, 1]
-
-
 def test_an_export_that_was_cut_is_said_to_be(memory: Memory, tmp_path: Path) -> None:
     file = own(tmp_path / "x.jsonl", as_line(make_record(1), "record"), end=False)
     done = memory.admin.import_from(file)
@@ -435,29 +376,6 @@ def test_two_who_import_the_same_at_once_take_it_in_once(tmp_path: Path) -> None
         assert taken == 20 + 20 * 170
         assert sum(each.turns for each in memory.sessions()) == 20 * 170
         assert memory.admin.check() == []
-
-
-@pytest.mark.slow
-def test_a_batch_goes_in_whole_or_not_at_all(tmp_path: Path) -> None:
-    """A disk that fills up: what was committed stays, and the next run goes on."""
-    limit = 400_000
-    source = big(tmp_path)
-    program = (
-        "import resource, sys; from reverie import Memory, StoreUnavailable\n"
-        f"memory = Memory.open(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
-        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "try:\n    memory.admin.import_from(sys.argv[2])\nexcept StoreUnavailable as error:\n    print(error)\n"
-    )
-    folder = tmp_path / "memory"
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(folder), str(source)], capture_output=True, text=True
-    )
-    assert "reverie.db" in done.stdout, done.stderr
-    with Memory.open(folder) as memory:
-        assert memory.admin.check() == []
-        there = sum(each.turns for each in memory.sessions())
-        assert there < 20 * 170
-        assert memory.admin.import_from(source).turns == 20 * 170 - there
 
 
 # -- conversations that are exported again -------------------------------------------------------------

@@ -19,7 +19,7 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.safe_reading import ZipArchive, iter_values, parse_json
+from reverie.admin.transfer.safe_reading import iter_values, parse_json
 from tests.admin.transfer import samples
 from tests.stores.sqlite.test_store import NOBODY, ROOT, in_a_fork
 
@@ -85,22 +85,6 @@ def test_archives_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: p
     refused(zipped(tmp_path / "z.zip", backup), "reverie recover")
     monkeypatch.setattr(safe_reading, "MOST_MEMBERS", 1)
     refused(tmp_path / "z.zip", "2 files in it: at most 1 are read")
-
-
-def test_an_archive_unpacks_nothing_to_disk(tmp_path: Path) -> None:
-    samples.chatgpt(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    with Memory.open(":memory:") as memory:
-        memory.admin.import_from(tmp_path / "chatgpt.zip")
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_file_of_an_archive_is_read_as_it_was_packed(tmp_path: Path) -> None:
-    data = bytes(random.Random(1).randbytes(100_000))
-    with ZipArchive(zipped(tmp_path / "x.zip", {"a/b": data})) as archive:
-        assert archive.names == ["a/b"]
-        with archive.opened("a/b") as file:
-            assert b"".join(iter(lambda: file.read(777), b"")) == data
 
 
 # -- JSON ------------------------------------------------------------------------------------------------
@@ -199,14 +183,6 @@ def test_lines_are_read_one_by_one_wherever_a_file_is_cut_into_pieces(
         assert [value for _, value in iter_values(io.BytesIO(data))] == values, size
 
 
-def test_line_ends_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path: Path) -> None:
-    file = tmp_path / "x.jsonl"
-    documents = [json.dumps(each) for each in samples.MCP]
-    file.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n   \n".join(documents).encode())
-    with Memory.open(":memory:") as memory:
-        assert memory.admin.import_from(file).records == 4
-
-
 def test_pipes_devices_and_links_are_not_followed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     for source in (tmp_path / "pipe.jsonl", Path("/dev/zero")):
@@ -250,7 +226,7 @@ def test_random_bytes_in_place_of_a_source_raise_nothing_else(tmp_path: Path) ->
         "entry.json": json.dumps(samples.ROCKBOT_TIMEZONE).encode(),
     }
     for name, data in whole.items():
-        for _ in range(60):
+        for _ in range(20):
             spoilt = bytearray(data)
             for _ in range(chance.choice((1, 3, 40))):
                 spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)

@@ -136,15 +136,6 @@ def test_gemini_has_the_last_version_of_each_message_without_what_was_rewound(tm
         }
 
 
-def test_nothing_is_the_owners_unless_the_import_says_so(tmp_path: Path) -> None:
-    file = samples.lines(tmp_path / "s1.jsonl", CLAUDE)
-    for origin in (None, "import", "agent", "web"):
-        _, said = told(file, origin=origin)
-        assert {origin for role, origin, _ in said["claude-code:s1"] if role == "user"} <= {
-            "import", "web", "tool",
-        }  # fmt: skip
-
-
 def test_a_message_in_several_files_is_taken_once_and_broken_lines_are_named(tmp_path: Path) -> None:
     folder = tmp_path / "projects"
     samples.lines(folder / "s1.jsonl", CLAUDE[:8])
