@@ -18,7 +18,7 @@ from typing import Any
 from evaluation.measures.harness import Evaluation, format_share, group_rows
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
-from reverie.consolidation.flows import PROMPT, Claim, ClaimCheck, format_evidence, run_pass, verify_claims
+from reverie.consolidation.flows import Claim, format_evidence, run_pass, verify_claims
 from reverie.consolidation.inputs import PassInput, WindowInput
 from reverie.consolidation.passes.preferences import explain_unshown
 from reverie.consolidation.passes.read import read
@@ -98,8 +98,8 @@ def _verify(proposal: LabelledProposal) -> str:
         )
 
     claim = proposal.build_claim()
-    check = ClaimCheck(claims=(claim,), prompt=PassInput(now=_START).prompt(PROMPT), by_default=True)
-    [why] = run_pass(verify_claims(check), answer).reasons
+    view = PassInput(now=_START, is_trusted=True)
+    [why] = run_pass(verify_claims(view, [claim], scope=""), answer).reasons
     return str(why)
 
 

@@ -15,7 +15,7 @@ from evaluation.measures.harness import Evaluation, format_share
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
-from reverie.consolidation.flows import PROMPT, ClaimCheck, run_pass, verify_claims
+from reverie.consolidation.flows import run_pass, verify_claims
 from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.headlines import HeadlineProposal, HeadlineWriter
 from reverie.consolidation.plan_builder import PlanBuilder
@@ -90,7 +90,7 @@ def judge_case(case: HeadlineCase) -> HeadlineVerdict:
 
 def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool, always: bool = False) -> str:
     """Return why the headline is refused; empty if it is accepted."""
-    view = PassInput(now=max(part.updated_at for part in parts), records=tuple(parts))
+    view = PassInput(now=max(part.updated_at for part in parts), records=tuple(parts), is_trusted=True)
     draft = PlanBuilder(view, name="tidy")
     writer = HeadlineWriter(draft)
 
@@ -102,8 +102,9 @@ def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool, alwa
         own = {claim.text for claim in claims} if is_true else set()
         return ModelReply(text=answer_check(ask.messages[-1].content, lambda text: always or text in own))
 
-    check = ClaimCheck(claims=claims, prompt=view.prompt(PROMPT), by_default=True)
-    for proposal, why in zip(chosen, run_pass(verify_claims(check), answer).reasons, strict=True):
+    for proposal, why in zip(
+        chosen, run_pass(verify_claims(view, claims, scope=""), answer).reasons, strict=True
+    ):
         writer.decide(proposal, why)
     return "" if draft.steps else "; ".join(refusal.why for refusal in draft.plan().refused) or "no reason"
 

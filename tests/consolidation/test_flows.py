@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from evaluation.measures.scripted_verifier import answer_check, answer_claims, list_claims
 
@@ -12,9 +13,7 @@ from reverie.consolidation.flows import (
     MAX_CHARACTERS,
     NO_CONTROL,
     NOT_BELIEVED,
-    PROMPT,
     Claim,
-    ClaimCheck,
     ClaimVerdicts,
     Flow,
     ask_in_parts,
@@ -27,6 +26,8 @@ from reverie.consolidation.inputs import PassInput
 from reverie.domain.similarity.grounding import extract_content
 from reverie.llm.protocol import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
 from tests.factories import MovableClock
+
+VIEW = PassInput(now=MovableClock().now)
 
 # -- requests ------------------------------------------------------------------------------------------------
 
@@ -80,7 +81,7 @@ def test_the_claims_of_passes_that_run_together_are_one_request_for_each_scope()
         verdicts = []
         for scope in scopes:
             claims = tuple(fact(f"{name} of {scope or 'all'} has 7 boats") for name in ("Ann", "Bo"))
-            found = yield from verify_claims(ClaimCheck(claims=claims, prompt="{{claims}}", scope=scope))
+            found = yield from verify_claims(VIEW, claims, scope=scope)
             verdicts.append((len(found.reasons), found.usage.requests))
         return verdicts
 
@@ -110,14 +111,12 @@ ATLAS = fact("Atlas listens on port 5433.", "Atlas moved to port 5433")
 def verify(
     *claims: Claim, answer: Callable[[str], str | ModelFailure], by_default: bool = False
 ) -> ClaimVerdicts:
-    prompt = PassInput(now=MovableClock().now).prompt(PROMPT)
-
     def ask(request: ModelRequest) -> ModelReply | ModelFailure:
         given = answer(request.messages[0].content)
         return ModelReply(text=given) if isinstance(given, str) else given
 
-    check = ClaimCheck(claims=claims, prompt=prompt, by_default=by_default)
-    return run_pass(verify_claims(check), ask)
+    view = replace(VIEW, is_trusted=by_default or None)
+    return run_pass(verify_claims(view, claims, scope=""), ask)
 
 
 def iter_controls(*texts: str) -> Iterator[str]:

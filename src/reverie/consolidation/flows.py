@@ -28,6 +28,7 @@ from reverie.consolidation.answers import (
     read_answer,
     to_text,
 )
+from reverie.consolidation.inputs import PassInput
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.dates import load_words
@@ -174,11 +175,26 @@ def ask_in_parts(
     return [(part, replace(first, usage=reply.usage + first.usage)), *parts[1:]]
 
 
-def verify_claims(check: ClaimCheck) -> Flow[ClaimVerdicts]:
-    """Return the verdicts about claims. Nothing is asked about none."""
-    if not check.claims:
+def verify_claims(
+    view: PassInput, claims: Sequence[Claim], *, scope: str, is_apart: bool = False
+) -> Flow[ClaimVerdicts]:
+    """Return the verdicts about claims. Nothing is asked about none.
+
+    Args:
+        view: The prompts, and whether the model is trusted.
+        claims: The claims.
+        scope: The scope of what they cite.
+        is_apart: Whether they are asked about by themselves, such as what tools said.
+    """
+    if not claims:
         return ClaimVerdicts()
-    verdicts: ClaimVerdicts = yield check
+    verdicts: ClaimVerdicts = yield ClaimCheck(
+        claims=tuple(claims),
+        prompt=view.prompt(PROMPT),
+        scope=scope,
+        is_apart=is_apart,
+        by_default=view.is_trusted is True,
+    )
     return verdicts
 
 

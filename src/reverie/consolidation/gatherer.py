@@ -196,7 +196,7 @@ class InputGatherer:
             earlier=earlier,
             proposals=tuple(self._inbox.list_proposed()),
             injected=tuple(self._list_injected_texts(news.turns)),
-            signals=collect_signals(news.turns, view.records, now=view.now, changed=news.changed),
+            signals=collect_signals(news.turns, now=view.now),
         )
 
     def gather_shown(self) -> PassInput:
@@ -433,6 +433,7 @@ class WindowReader:
             read_from=read_from,
             told=told,
             position=last[0].position + 1 if last else 1.0,
+            is_read=is_read,
         )
 
     def read_position(self, session: str, *, is_read: bool) -> int:

@@ -1,7 +1,6 @@
 """Values that a pass reads, and how requests show them: transcripts, signals, and records that share words.
 
-The caller gathers the values at one moment; a pass reads nothing else. Signals tell a model how to weigh what was
-said, and bad ones are evidence for anti-patterns. They are never evidence for what the owner prefers.
+The caller gathers the values at one moment; a pass reads nothing else.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.resources import files
@@ -20,7 +19,7 @@ from reverie.consolidation.plan import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.domain.conversation import SIGNAL, SIGNAL_NOTE, SessionState, Turn
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Origin, Record
+from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text import tokenizer
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.ids import NewId, generate_id
@@ -46,6 +45,7 @@ class WindowInput:
         read_from: Position of the first turn that was not read.
         told: Position up to which `HISTORY.md` tells the session.
         position: Position of the next paragraph of `HISTORY.md`.
+        is_read: Whether a model reads the turns. Otherwise they are only told, and stay unread.
     """
 
     state: SessionState
@@ -54,6 +54,7 @@ class WindowInput:
     read_from: int = 0
     told: int = 0
     position: float = 1.0
+    is_read: bool = True
 
     @property
     def is_moving(self) -> bool:
@@ -138,7 +139,7 @@ class PassInput:
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
             as evidence.
         injected: Texts that Reverie itself put into the prompts of these turns.
-        signals: Signals since the last dream, the earliest first.
+        signals: Bad signals since the last dream, the earliest first.
         proposals: Records that were proposed and that the owner has not accepted.
         drafts: Draft records in the order in which they were saved, each with the number of its journal
             entry.
@@ -324,19 +325,17 @@ MOST = 50
 RECENT = timedelta(days=7)
 """Greatest age of a signal (RockBot)."""
 
-BAD: frozenset[SignalKind] = frozenset({"correction", "tool_failure", "thumbs_down"})
+BAD: tuple[SignalKind, ...] = ("correction", "tool_failure", "thumbs_down")
 """Kinds that may support an anti-pattern."""
-
-_OF_TURNS: tuple[SignalKind, ...] = ("correction", "tool_failure", "thumbs_up", "thumbs_down")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """A sign that something went well or badly.
+    """A sign that something went badly.
 
     Attributes:
         kind: What it is.
-        id: The turn that it stands on, or the record of a summary.
+        id: The turn that it stands on.
         text: What that says.
         before: Of a correction what the assistant had said, of an answer what had been asked.
         note: What the owner added to a thumb.
@@ -355,35 +354,14 @@ class Signal:
     origin: Origin = "owner"
 
 
-def collect_signals(
-    turns: Sequence[Turn], records: Iterable[Record] = (), *, now: datetime, changed: Collection[str] = ()
-) -> tuple[Signal, ...]:
-    """Return the signals, the earliest first: at most 50 of each scope, none older than a week.
-
-    Args:
-        turns: The turns, in their order.
-        records: The live records, for what sessions came to.
-        now: The moment.
-        changed: Which of the records are of that time.
-    """
-    found = [*_collect_turn_signals(turns)]
-    for record in records:
-        if record.id in changed and SUMMARY_TAG in record.tags:
-            found.append(
-                Signal(
-                    kind="session_summary",
-                    id=record.id,
-                    text=record.content,
-                    at=record.updated_at,
-                    scope=record.scope,
-                    origin=record.origin,
-                )
-            )
+def collect_signals(turns: Sequence[Turn], *, now: datetime) -> tuple[Signal, ...]:
+    """Return the bad signals of turns, the earliest first: at most 50 of each scope, none older than a week."""
     kept: list[Signal] = []
     counts = Counter[str]()
+    found = [each for each in _iter_signals(turns) if now - each.at <= RECENT]
     for each in sorted(found, key=lambda signal: (signal.at, signal.id), reverse=True):
-        if now - each.at <= RECENT and counts[each.scope] < MOST:
-            counts[each.scope] += 1
+        counts[each.scope] += 1
+        if counts[each.scope] <= MOST:
             kept.append(each)
     return tuple(reversed(kept))
 
@@ -398,10 +376,10 @@ def format_signals(labelled: Mapping[str, Signal]) -> str:
     return "\n".join(lines) or "(none)"
 
 
-def _collect_turn_signals(turns: Sequence[Turn]) -> Iterator[Signal]:
+def _iter_signals(turns: Sequence[Turn]) -> Iterator[Signal]:
     said: dict[tuple[str, str], str] = {}  # by the session and the role
     for turn in turns:
-        kind = next((kind for kind in _OF_TURNS if kind == turn.metadata.get(SIGNAL)), None)
+        kind = next((kind for kind in BAD if kind == turn.metadata.get(SIGNAL)), None)
         if kind is not None:
             yield Signal(
                 kind=kind,

@@ -90,12 +90,11 @@ _PATTERNS: dict[WishName, tuple[str, ...]] = {
 
 # -- answers ---------------------------------------------------------------------------------------------
 
-_POLITENESS = (
-    r"(?:,?\s+(?:please|thanks|thank you|bitte|danke|por favor|gracias|s'il (?:te|vous) pla[iî]t|merci))*"
-    r"\s*[.!]*"
+_ANSWER = defer_regex(
+    r"(?:(yes|yeah|yep|ja|s[ií]|oui)|no|nope|nein|non)"
+    r"(?:,?\s+(?:please|thanks|thank you|bitte|danke|por favor|gracias|merci))*\s*[.!]*",
+    re.IGNORECASE,
 )
-_YES = defer_regex(rf"(?:yes|yeah|yep|ja|s[ií]|oui){_POLITENESS}", re.IGNORECASE)
-_NO = defer_regex(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
 
 
 def read_answer(text: str) -> Literal["accept", "reject"] | None:
@@ -104,7 +103,5 @@ def read_answer(text: str) -> Literal["accept", "reject"] | None:
     >>> read_answer("Yes, please."), read_answer("nein danke"), read_answer("no idea"), read_answer("yes and no")
     ('accept', 'reject', None, None)
     """
-    plain = text.strip().replace("’", "'")
-    if _YES.fullmatch(plain):
-        return "accept"
-    return "reject" if _NO.fullmatch(plain) else None
+    found = _ANSWER.fullmatch(text.strip())
+    return None if found is None else "accept" if found[1] else "reject"

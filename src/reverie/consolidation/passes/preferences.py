@@ -27,8 +27,7 @@ from reverie.consolidation.answers import (
     to_text,
     to_texts,
 )
-from reverie.consolidation.flows import PROMPT as CLAIM_PROMPT
-from reverie.consolidation.flows import Claim, ClaimCheck, Flow, ask_in_parts, format_evidence, verify_claims
+from reverie.consolidation.flows import Claim, Flow, ask_in_parts, format_evidence, verify_claims
 from reverie.consolidation.inputs import PassInput, split_by_size, split_sentences
 from reverie.consolidation.patterns import holds_for_good
 from reverie.consolidation.plan import Plan
@@ -123,13 +122,7 @@ def infer_preferences(view: PassInput) -> Flow[Plan]:
 
 def _verify(builder: PlanBuilder, scope: str, inferred: Sequence[tuple[Record, Claim]]) -> Flow[None]:
     """Verify the preferences of one scope, and add those that their turns show."""
-    check = ClaimCheck(
-        claims=tuple(claim for _, claim in inferred),
-        prompt=builder.view.prompt(CLAIM_PROMPT),
-        scope=scope,
-        by_default=builder.view.is_trusted is True,
-    )
-    verdicts = yield from verify_claims(check)
+    verdicts = yield from verify_claims(builder.view, [claim for _, claim in inferred], scope=scope)
     builder.take_verdicts(verdicts)
     for (record, _), why in zip(inferred, verdicts.reasons, strict=True):
         if why:

@@ -107,8 +107,8 @@ def read(view: PassInput) -> Flow[Plan]:
     reading = _Reading(view, window)
     answers: list[Answer] = []
     usage = TokenUsage()
-    has_model = True
-    for part in reading.split():
+    has_model = window.is_read
+    for part in reading.split() if has_model else ():
         found = yield from ask_in_parts(part, reading.build_request, forms=FORMS)
         for _, answer in found:
             usage += answer.usage

@@ -27,9 +27,8 @@ from reverie.consolidation.answers import (
     to_text,
     to_texts,
 )
-from reverie.consolidation.flows import PROMPT as CLAIM_PROMPT
-from reverie.consolidation.flows import Claim, ClaimCheck, Flow, ask_for_json, verify_claims
-from reverie.consolidation.inputs import BAD, PassInput, Signal, SimilarRecords, format_signals
+from reverie.consolidation.flows import Claim, Flow, ask_for_json, verify_claims
+from reverie.consolidation.inputs import PassInput, Signal, SimilarRecords, format_signals
 from reverie.consolidation.passes.headlines import HeadlineProposal, HeadlineWriter
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
@@ -50,7 +49,7 @@ REFUSED = "tidy.refused"
 """The store's cursor with the versions of records whose headlines were refused for good."""
 
 LEFT = "tidy.left"
-"""The store's cursor with the work that waits: the job and the id of each record or signal."""
+"""The store's cursor with the work that waits: the day, the job and the id of each record or signal."""
 
 MAX_TOKENS = 4_000
 """Tokens of records in one request; others wait for the next dream."""
@@ -81,7 +80,7 @@ _LESSON = {"content": str, "domain": str, "evidence": [str]}
 _ROCKBOT = {"to_save": [{**_HEADLINE, "source_ids": [str]}], "to_delete": [str]}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class _Job:
     """One job of tidying, with the file name of its prompt and the fields of its answer."""
 
@@ -139,20 +138,22 @@ def tidy(view: PassInput) -> Flow[Plan]:
 
 
 class _Work:
-    """Ids of what each job is to consider. Not safe for several threads."""
+    """Ids of what each job is to consider, with the day since when. Not safe for several threads."""
 
     def __init__(self, view: PassInput, changed: Iterable[str]) -> None:
         self._view = view
-        self._known: dict[str, Record | Signal] = {each.id: each for each in view.signals if each.kind in BAD}
+        self._today = view.now.date().isoformat()
+        self._known: dict[str, Record | Signal] = {each.id: each for each in view.signals}
+        news = [(LESSONS.name, name) for name in self._known]
         self._known |= {record.id: record for record in view.records}
-        news = [(LESSONS.name, name) for name, each in self._known.items() if isinstance(each, Signal)]
         for record in (each for each in view.records if each.id in changed):
             news.append((HEADLINES.name, record.id))
             if (record.category or GENERAL) == GENERAL:
                 news.append((FILING.name, record.id))
-        left = [(job, name) for *_, job, name in (word.split(":") for word in view.left if ":" in word)]
-        self._waiting = dict.fromkeys(each for each in (*left, *news) if each[1] in self._known)
-        self.scopes = {self._known[name].scope for _, name in self._waiting}
+        left = (word.split(":") for word in view.left if word.count(":") == 2)
+        self._since = dict.fromkeys(news, self._today) | {(job, name): day for day, job, name in left}
+        self._since = {each: day for each, day in self._since.items() if each[1] in self._known}
+        self.scopes = {self._known[name].scope for _, name in self._since}
 
     def get_signal(self, id: str) -> Signal:
         """Return a signal."""
@@ -161,17 +162,19 @@ class _Work:
         return found
 
     def list_jobs(self, scope: str, *, is_trusted: bool) -> list[_Job]:
-        """Return the jobs that have work, each day beginning with another one."""
+        """Return the jobs that have work, the one that has waited longest first, then each day another one."""
         has_directive = bool(self._view.prompts.get(DIRECTIVE, "").strip())
         jobs = (WHOLE, LESSONS) if has_directive else (HEADLINES, FILING, LESSONS)
         first = self._view.now.toordinal() % len(jobs)
-        return [
-            job for job in (*jobs[first:], *jobs[:first]) if self.list_ids(job, scope, is_trusted=is_trusted)
-        ]
+        ids = {
+            job: self.list_ids(job, scope, is_trusted=is_trusted) for job in (*jobs[-first:], *jobs[:-first])
+        }
+        due = [job for job in ids if ids[job]]
+        return sorted(due, key=lambda job: min(self._since[job.name, name] for name in ids[job]))
 
     def list_ids(self, job: _Job, scope: str, *, is_trusted: bool) -> list[str]:
         """Return the ids that a job is to consider in a scope."""
-        named = [(name, self._known[name]) for each, name in self._waiting if each == job.name]
+        named = [(name, self._known[name]) for each, name in self._since if each == job.name]
         return [
             name
             for name, each in named
@@ -181,15 +184,15 @@ class _Work:
     def done(self, job: _Job, names: Iterable[str]) -> None:
         """Note that a job has considered these."""
         for name in names:
-            self._waiting.pop((job.name, name), None)
+            self._since.pop((job.name, name), None)
 
     def keep(self, job: _Job, names: Iterable[str]) -> None:
         """Note that a job is to consider these again."""
-        self._waiting |= dict.fromkeys((job.name, name) for name in names)
+        self._since |= dict.fromkeys(((job.name, name) for name in names), self._today)
 
     def encode(self) -> str | None:
         """Return what waits, for the cursor."""
-        return " ".join(map(":".join, self._waiting)) or None
+        return " ".join(f"{day}:{job}:{name}" for (job, name), day in self._since.items()) or None
 
 
 class _Part:
@@ -394,14 +397,8 @@ class _Part:
         view, builder = self._view, self._builder
         headlines = self._writer.select(self._headlines)
         pairs = _find_pairs(view, self._scope) if self._is_trusted else []
-        check = ClaimCheck(
-            claims=(*map(self._writer.to_claim, headlines), *map(_to_claim, pairs)),
-            prompt=view.prompt(CLAIM_PROMPT),
-            scope=self._scope,
-            is_apart=not self._is_trusted,
-            by_default=view.is_trusted is True,
-        )
-        verdicts = yield from verify_claims(check)
+        claims = (*map(self._writer.to_claim, headlines), *map(_to_claim, pairs))
+        verdicts = yield from verify_claims(view, claims, scope=self._scope, is_apart=not self._is_trusted)
         builder.take_verdicts(verdicts)
         split = len(headlines)
         if verdicts.is_later:

@@ -13,9 +13,7 @@ from dataclasses import replace
 from reverie.consolidation.flows import (
     DENIED,
     NOT_BELIEVED,
-    PROMPT,
     Claim,
-    ClaimCheck,
     Flow,
     format_evidence,
     verify_claims,
@@ -53,11 +51,7 @@ def verify(view: PassInput) -> Flow[Plan]:
     for each, claim in usable[:MAX_VERIFIED]:
         scopes.setdefault(view.cited[each.record or each.target].scope, []).append((each, claim))
     for scope in sorted(scopes):
-        claims = tuple(claim for _, claim in scopes[scope])
-        prompt, by_default = view.prompt(PROMPT), view.is_trusted is True
-        verdicts = yield from verify_claims(
-            ClaimCheck(claims=claims, prompt=prompt, scope=scope, by_default=by_default)
-        )
+        verdicts = yield from verify_claims(view, [claim for _, claim in scopes[scope]], scope=scope)
         builder.take_verdicts(verdicts)
         for (each, _), why in zip(scopes[scope], verdicts.reasons, strict=True):
             again = replace(each, tries=each.tries + 1)

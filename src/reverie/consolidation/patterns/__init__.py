@@ -1,11 +1,9 @@
-"""Patterns of sentences: corrections, failures and fixes in English, and what states nothing in four languages.
-
-The models of `reverie.domain.intake` have seen too few of these. In doubt a pattern of a statement does not match.
-"""
+"""Sentences: corrections and failures by fitted models, and what states nothing by patterns in four languages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from pkgutil import get_data
 from typing import Literal
@@ -15,8 +13,8 @@ from reverie.domain.intake import LONGEST, rate_classes
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.dates import fold_text
 
-MIN_CORRECTION = 0.5
-"""Least probability of a correction by the models."""
+MIN_CHANCE = 0.4
+"""Least probability of a correction, failure or fix by the models of `reverie.domain.intake`."""
 
 
 def has_correction(sentence: str, *, answering: bool = False) -> bool:
@@ -29,17 +27,8 @@ def has_correction(sentence: str, *, answering: bool = False) -> bool:
     >>> has_correction("That's wrong, it is 8."), has_correction("No problem.")
     (True, False)
     """
-    masked = strip_quotations(sentence)
-    if len(masked) > LONGEST or _CORRECTIONS.matches(masked, "no_correction"):
-        return False
-    if _ASKS_BACK.search(masked) and not masked.lower().startswith("why did you"):
-        return False
-    if _CORRECTIONS.matches(masked, "correction"):
-        return True
-    return not answering and (
-        _CORRECTIONS.matches(masked, "answer_no")
-        or rate_classes(masked).classes["correction"] >= MIN_CORRECTION
-    )
+    is_no = answering and sentence.lower().startswith("no")
+    return not is_no and _rate(sentence).get("correction", 0.0) >= MIN_CHANCE
 
 
 def find_failure(sentence: str) -> Literal["failure", "fix"] | None:
@@ -48,20 +37,17 @@ def find_failure(sentence: str) -> Literal["failure", "fix"] | None:
     >>> find_failure("npm install crashes on Node 22"), find_failure("Clearing the cache solved it")
     ('failure', 'fix')
     """
-    masked = strip_quotations(sentence)
-    if len(masked) > LONGEST or _FAILURES.matches(masked, "no_statement"):
+    chances = _rate(sentence)
+    failure, fix = chances.get("failure", 0.0), chances.get("fix", 0.0)
+    if max(failure, fix) < MIN_CHANCE:
         return None
-    body = _FAILURES["opening"].sub("", masked)
-    is_fix = _FAILURES.matches(body, "fix") and not _FAILURES.matches(body, "no_fix")
-    if not is_fix and not _FAILURES.matches(body, "no_failure") and _has_failure(body):
-        return "failure"
-    return "fix" if is_fix else None
+    return "failure" if failure >= fix else "fix"
 
 
-def _has_failure(masked: str) -> bool:
-    if _FAILURES.matches(masked, "failure"):
-        return True
-    return _FAILURES.matches(masked, "failing") and _FAILURES.matches(masked, "ours")
+def _rate(sentence: str) -> Mapping[str, float]:
+    """Return the probabilities of a sentence's classes; none of a text that is longer than one statement."""
+    masked = strip_quotations(sentence)
+    return rate_classes(masked).classes if len(masked) <= LONGEST else {}
 
 
 def is_fiction(sentence: str) -> bool:
@@ -107,7 +93,6 @@ _CODE_LINE = defer_regex(
     r"^(?:def|class|import|from \w+ import|raise|assert|return|if|for|while|git|npm|pip|sudo|select|"
     r"insert|const|let|var|function|public|private|echo|export)\b.*(?:[(){};=]|--?\w|FROM\b)",
 )
-_ASKS_BACK = defer_regex(r"\?[\"')”]*$")
 _HEADING = defer_regex(r"\[([a-z_]+)\]")
 _NAME = defer_regex(r"\{([a-z_]+)\}")
 
@@ -161,6 +146,4 @@ class PatternFile:
         return _NAME.sub(lambda found: self._expand(found[1]), self._sources[name])
 
 
-_CORRECTIONS = PatternFile("corrections", re.IGNORECASE)
-_FAILURES = PatternFile("failures", re.IGNORECASE)
 _DOUBTS = PatternFile("doubts")
