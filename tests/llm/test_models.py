@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -275,8 +273,8 @@ def test_a_model_is_found_by_its_name_and_the_customary_variables() -> None:
         assert script.asked[0]["headers"]["authorization"] == "Bearer secret"
         environ = {"ANTHROPIC_BASE_URL": script.url, "ANTHROPIC_API_KEY": "secret"}
         assert model_from_name("anthropic:some-model", environ=environ).answer(question()).text == "Yes."
-        sent = script.asked[1]["headers"]  # the library's versions differ in the header
-        assert "secret" in (sent.get("x-api-key") or sent["authorization"])
+        sent = script.asked[1]["headers"]
+        assert sent["x-api-key"] == "secret"
         model = model_from_name(
             "ollama:qwen3:8b", environ={"OLLAMA_HOST": script.url.removeprefix("http://")}
         )
@@ -326,21 +324,6 @@ def test_a_missing_key_is_named() -> None:
     for name, variable in cases:
         with pytest.raises(ModelRefused, match=variable):
             model_from_name(name, environ={})
-
-
-def test_a_missing_library_is_named_with_the_command() -> None:
-    script = (
-        "import sys\n"
-        "sys.modules['openai'] = None\n"
-        "from reverie.llm import model_from_name\n"
-        "from reverie import MissingExtra\n"
-        "try:\n"
-        "    model_from_name('openai:x', environ={'OPENAI_API_KEY': 'k'})\n"
-        "except MissingExtra as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "[openai]'" in done.stdout
 
 
 # -- functions ---------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,15 +96,6 @@ class Plan:
                 f"asked {self.usage.requests} times, {read:,} tokens read, {written:,} written{cost}"
             )
         return lines
-
-    def diff(self) -> str:
-        """Return every change as a unified diff of its text before and after."""
-        parts = []
-        for step in (*self.steps, *self.proposals):
-            before, after = (_get_text(value).splitlines() for value in (step.edit.before, step.edit.after))
-            changed = difflib.unified_diff(before, after, "before", "after", lineterm="")
-            parts.append("\n".join([f"# {_describe_action(step.edit)} {step.edit.id}: {step.why}", *changed]))
-        return "\n".join(parts)
 
     def __str__(self) -> str:
         number = len(self.steps) + len(self.proposals)

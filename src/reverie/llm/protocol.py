@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from reverie.domain.conversation import Role, ToolCall
-from reverie.domain.errors import InvalidInput, MissingExtra, ModelError, ModelRefused, ModelUnavailable
+from reverie.domain.errors import InvalidInput, ModelError, ModelRefused, ModelUnavailable
 
 Finish = Literal["stop", "length", "tool_calls", "refused"]
 """Reason for the end of a reply: finished, limit of tokens, tool calls, or refused."""
@@ -257,14 +257,14 @@ def model_from_function(function: Answering, *, name: str | None = None) -> Mode
     return _Called(function, name or f"function:{own}")
 
 
-PROVIDERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+PROVIDERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "openai": ("reverie.llm.openai", "OpenAIModel", "openai"),
-        "ollama": ("reverie.llm.openai", "OllamaModel", "openai"),
-        "anthropic": ("reverie.llm.anthropic", "AnthropicModel", "anthropic"),
+        "openai": ("reverie.llm.openai", "OpenAIModel"),
+        "ollama": ("reverie.llm.openai", "OllamaModel"),
+        "anthropic": ("reverie.llm.anthropic", "AnthropicModel"),
     }
 )
-"""Providers by name: the module and class of the adapter, and the extra that must be installed."""
+"""Providers by name: the module and class of the adapter."""
 
 
 def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> Model:
@@ -277,19 +277,11 @@ def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> M
 
     Raises:
         InvalidInput: the name is not of that form, or names no provider.
-        MissingExtra: the provider's library is not installed; the message says how to install it.
+        ModelRefused: the model's key is missing.
     """
     provider, model = _parse_name(name)
-    module, attribute, extra = PROVIDERS[provider]
-    try:
-        found = getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != extra:
-            raise
-        raise MissingExtra(
-            f"the model {name!r} needs the {extra} library: pip install 'reverie[{extra}]'"
-        ) from error
-    made: Model = found.from_environment(model, environ or {})
+    module, attribute = PROVIDERS[provider]
+    made: Model = getattr(import_module(module), attribute).from_environment(model, environ or {})
     return made
 
 
@@ -308,7 +300,6 @@ def resolve_model(model: Model | Answering | str | None) -> Model | None:
 
     Raises:
         InvalidInput: it is none of these.
-        MissingExtra: the model's library is not installed.
         ModelRefused: the model's key is missing.
     """
     if model is None:

@@ -1,4 +1,4 @@
-"""Base class of the models of all providers: retries, deadlines, forms of answers, errors and costs.
+"""Servers of language models: requests over HTTP, retries, deadlines, forms of answers, errors and costs.
 
 A request for JSON has a schema as a parameter. If the server refuses that, it is asked for JSON with the schema in the
 message, then with the message alone. A form that a server refused is not tried again.
@@ -11,13 +11,18 @@ import random
 import re
 import threading
 import time
+import urllib.error
+import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
+from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused, ModelTimeout, ModelUnavailable
 from reverie.domain.text.validation import validate_address
 from reverie.llm.protocol import (
@@ -142,14 +147,6 @@ class StreamRelay:
             raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
 
 
-def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait; None if it does not."""
-    try:
-        return float(headers["retry-after"])
-    except (KeyError, ValueError):
-        return None
-
-
 def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
     """Call a function, and raise `RetryableError` if it takes too long.
 
@@ -174,13 +171,83 @@ def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
     return outcome.result()
 
 
-# -- answers in JSON -------------------------------------------------------------------------------------
+# -- requests over HTTP ----------------------------------------------------------------------------------
 
-Form = Literal["schema", "json", "words"]
+_LONGEST_ERROR = 10_000
 
 
 class FormatRejected(Exception):
     """The server refused the request; a simpler one may succeed."""
+
+
+class JsonServer:
+    """One address that takes and gives JSON. Safe to use from several threads.
+
+    Args:
+        who: Name of the model, for errors.
+        url: The address.
+        headers: Headers of each request, such as the key.
+    """
+
+    def __init__(self, who: str, url: str, headers: Mapping[str, str]) -> None:
+        self._who = who
+        self._url = url
+        self._headers = {"content-type": "application/json", **headers}
+
+    def send(self, body: Mapping[str, Any], timeout_s: float) -> Any:
+        """Return the value in the answer to a request.
+
+        Raises:
+            FormatRejected: the server refused the form of the request.
+            ModelRefused: the key, the name of the model or the address is wrong.
+            RetryableError: another try may succeed.
+        """
+        with self._open(body, timeout_s) as response:
+            return json.load(response)
+
+    def stream(self, body: Mapping[str, Any], timeout_s: float) -> Iterator[Any]:
+        """Yield the values of the events in a streamed answer; the errors are those of `send`."""
+        with self._open(body, timeout_s) as response:
+            for line in response:
+                if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
+                    yield json.loads(line[5:])
+
+    @contextmanager
+    def _open(self, body: Mapping[str, Any], timeout_s: float) -> Iterator[Any]:
+        """Open the answer to a request, and convert what fails while it is read."""
+        request = urllib.request.Request(self._url, json.dumps(body).encode(), self._headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as response:
+                yield response
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._convert_error(error) from error
+        except TimeoutError as error:
+            raise AttemptTimeout("the server did not answer in time") from error
+        except (OSError, HTTPException) as error:
+            raise RetryableError(f"the connection to {self._url} failed ({error})") from error
+        except json.JSONDecodeError as error:
+            raise RetryableError("the answer was no JSON") from error
+
+    def _convert_error(self, error: urllib.error.HTTPError) -> Exception:
+        said = error.read(_LONGEST_ERROR).decode("utf-8", "replace")
+        try:
+            found = json.loads(said)
+            said = str(found.get("error", found).get("message") or said)
+        except (ValueError, AttributeError):
+            pass  # it is shown as it is
+        message = f"{self._who} answered {error.code}: {' '.join(said.split())[:300]}"
+        if error.code in {400, 422}:
+            return FormatRejected(message)
+        if error.code in TRANSIENT and "insufficient_quota" not in message:
+            wished = error.headers.get("retry-after", "")
+            return RetryableError(message, after_s=float(wished) if wished.isdecimal() else None)
+        return ModelRefused(f"{message}: check the key, the model's name and the address")
+
+
+# -- answers in JSON -------------------------------------------------------------------------------------
+
+Form = Literal["schema", "json", "words"]
 
 
 class FormatFallback:
@@ -211,6 +278,10 @@ class FormatFallback:
         raise ModelRefused(str(refusal)) from refusal
 
 
+_OPTIONAL = ("max_tokens", "temperature", "stream_options")
+"""Arguments that are left out if a refusal names them."""
+
+
 def append_schema(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     """Return the messages with the schema in words at the end of the user's last one."""
     text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
@@ -226,11 +297,11 @@ def append_schema(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) ->
 
 
 class ProviderModel(ABC):
-    """Model that uses a provider's library.
+    """Model on a server.
 
     Args:
         name: `provider:model`.
-        library: The module; those of OpenAI and Anthropic have the same errors.
+        server: The server.
         forms: Forms in which the server may take a schema, the strictest first.
         price: Price of its tokens; None takes the known one.
         patience: Tries and pauses of a request.
@@ -239,17 +310,19 @@ class ProviderModel(ABC):
     def __init__(
         self,
         name: str,
-        library: Any,
+        server: JsonServer,
         forms: Sequence[Form],
         *,
         price: Price | None,
         patience: RetryPolicy | None,
     ) -> None:
         self.name = name
-        self._library = library
+        self._model = name.partition(":")[2]
+        self._server = server
         self._price = price
         self._patience = patience or RetryPolicy()
-        self._ladder = FormatFallback(tuple(forms))
+        self._fallback = FormatFallback(tuple(forms))
+        self._left_out: frozenset[str] = frozenset()
 
     def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a request; see `reverie.llm.protocol.Model.answer`."""
@@ -276,47 +349,60 @@ class ProviderModel(ABC):
                 return self._request(request, None, left_s, relay)
             except FormatRejected as error:
                 raise ModelRefused(str(error)) from error
-        return self._ladder.ask(lambda form: self._request(request, form, left_s, relay))
+        return self._fallback.ask(lambda form: self._request(request, form, left_s, relay))
 
-    @abstractmethod
     def _request(
         self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
     ) -> ModelReply:
         """Send a request, and repeat it without an argument that the server does not know."""
+        body = {"model": self._model, **self._build_body(request, form)}
+        body |= {"stream": True} if relay.wanted and self._may_stream(form) else {}
+        while True:
+            accepted = self._select_accepted(body)
+            try:
+                if "stream" in accepted:
+                    return self._collect_reply(self._server.stream(accepted, left_s), relay)
+                reply = self._parse_reply(self._server.send(accepted, left_s), form)
+                relay(reply.text)
+                return reply
+            except FormatRejected as error:
+                named = next(
+                    (
+                        each
+                        for each in _OPTIONAL
+                        if each in accepted and re.search(rf"\b{each}\b", str(error))
+                    ),
+                    None,
+                )
+                if named is None:
+                    raise
+                self._left_out |= {named}
+            except (KeyError, TypeError, IndexError, AttributeError) as error:
+                raise RetryableError("the answer is not of the form that was asked for") from error
 
-    def _send(self, call: Callable[[], T]) -> T:
-        """Call the library, converting its errors."""
-        errors = self._library
-        try:
-            return call()
-        except errors.APITimeoutError as error:
-            raise AttemptTimeout("the server did not answer in time") from error
-        except errors.APIStatusError as error:
-            raise self._convert_error(error) from error
-        except (errors.APIConnectionError, errors.APIResponseValidationError) as error:
-            raise RetryableError(
-                f"the connection failed ({type(error.__cause__ or error).__name__})"
-            ) from error
-        except errors.APIError as error:  # an error event within a stream, or a body that is no JSON
-            raise RetryableError(f"the answer broke off ({type(error).__name__})") from error
-        except json.JSONDecodeError as error:
-            raise RetryableError("the answer was no JSON") from error
+    def _may_stream(self, form: Form | None) -> bool:
+        return True
 
-    def _convert_error(self, error: Any) -> Exception:
-        message = f"{self.name} answered {error.status_code}: {_extract_error_text(error)}"
-        if error.status_code in {400, 422}:
-            return FormatRejected(message)
-        if error.status_code in TRANSIENT and "insufficient_quota" not in message:
-            return RetryableError(message, after_s=parse_retry_after(error.response.headers))
-        return ModelRefused(f"{message}: check the key, the model's name and the address")
+    def _select_accepted(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a request that the server has not refused."""
+        return {name: value for name, value in body.items() if name not in self._left_out}
+
+    @abstractmethod
+    def _build_body(self, request: ModelRequest, form: Form | None) -> dict[str, Any]:
+        """Return the arguments of a request."""
+
+    @abstractmethod
+    def _parse_reply(self, answer: Any, form: Form | None) -> ModelReply:
+        """Return a whole answer as a reply."""
+
+    @abstractmethod
+    def _collect_reply(self, pieces: Iterator[Any], relay: StreamRelay) -> ModelReply:
+        """Return a streamed answer as a reply; `RetryableError` if it breaks off."""
 
 
-def _extract_error_text(error: Any) -> str:
-    """Return the server's own message, shortened."""
-    body = error.body
-    inner = body.get("error", body) if isinstance(body, dict) else None
-    message = inner.get("message") if isinstance(inner, dict) else None
-    return re.sub(r"\s+", " ", str(message or error.message))[:300]
+def join_calls(calls: Mapping[int, Mapping[str, str]]) -> tuple[ToolCall, ...]:
+    """Return the calls of tools whose parts were collected from a streamed answer."""
+    return tuple(ToolCall(**{**call, "arguments": call["arguments"] or "{}"}) for call in calls.values())
 
 
 # -- keys and addresses ----------------------------------------------------------------------------------

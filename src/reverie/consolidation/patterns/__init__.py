@@ -1,9 +1,8 @@
-"""Sentences: corrections and failures by fitted models, and what states nothing by patterns in four languages."""
+"""Sentences that correct the assistant, tell of failures and fixes, or state nothing: by patterns and fitted models."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from pkgutil import get_data
 from typing import Literal
@@ -27,8 +26,18 @@ def has_correction(sentence: str, *, answering: bool = False) -> bool:
     >>> has_correction("That's wrong, it is 8."), has_correction("No problem.")
     (True, False)
     """
-    is_no = answering and sentence.lower().startswith("no")
-    return not is_no and _rate(sentence).get("correction", 0.0) >= MIN_CHANCE
+    masked = strip_quotations(sentence)
+    if len(masked) > LONGEST or _CORRECTIONS.matches(masked, "no_correction"):
+        return False
+    if _ASKS_BACK.search(masked) and not masked.lower().startswith("why did you"):
+        return False
+    return _CORRECTIONS.matches(masked, "correction") or (
+        not answering
+        and (
+            _CORRECTIONS.matches(masked, "answer_no")
+            or rate_classes(masked).classes["correction"] >= MIN_CHANCE
+        )
+    )
 
 
 def find_failure(sentence: str) -> Literal["failure", "fix"] | None:
@@ -37,17 +46,12 @@ def find_failure(sentence: str) -> Literal["failure", "fix"] | None:
     >>> find_failure("npm install crashes on Node 22"), find_failure("Clearing the cache solved it")
     ('failure', 'fix')
     """
-    chances = _rate(sentence)
-    failure, fix = chances.get("failure", 0.0), chances.get("fix", 0.0)
+    masked = strip_quotations(sentence)
+    chances = rate_classes(masked).classes if len(masked) <= LONGEST else {"failure": 0.0, "fix": 0.0}
+    failure, fix = chances["failure"], chances["fix"]
     if max(failure, fix) < MIN_CHANCE:
         return None
     return "failure" if failure >= fix else "fix"
-
-
-def _rate(sentence: str) -> Mapping[str, float]:
-    """Return the probabilities of a sentence's classes; none of a text that is longer than one statement."""
-    masked = strip_quotations(sentence)
-    return rate_classes(masked).classes if len(masked) <= LONGEST else {}
 
 
 def is_fiction(sentence: str) -> bool:
@@ -146,4 +150,6 @@ class PatternFile:
         return _NAME.sub(lambda found: self._expand(found[1]), self._sources[name])
 
 
+_ASKS_BACK = defer_regex(r"\?[\"')”]*$")
+_CORRECTIONS = PatternFile("corrections", re.IGNORECASE)
 _DOUBTS = PatternFile("doubts")
