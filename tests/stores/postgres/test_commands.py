@@ -18,7 +18,7 @@ from reverie import Memory, Settings, StoreUnavailable
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
-from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
+from tests.stores.postgres.server import OWNER, PostgresServer
 
 
 @pytest.fixture
@@ -113,19 +113,6 @@ def test_what_is_wrong_with_an_address_is_said(
         assert [each.name for each in tmp_path.iterdir() if each.name != "c"] == ["here"]
 
 
-def test_a_role_without_rights_is_told_which(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
-    runner = url.replace(OWNER, RUNNER)
-    for action in ("create", "upgrade"):
-        refused = run(tmp_path, "store", action, runner)
-        assert refused.exit_code in (3, 4)
-    assert run(tmp_path, "store", "create", url).exit_code == 0
-    for command in (("store", "create", runner), ("check", "--store", runner), ("store", "upgrade", runner)):
-        refused = run(tmp_path, *command)
-        assert refused.exit_code == 4
-        assert "permission denied for schema reverie" in refused.output
-        assert "GRANT USAGE ON SCHEMA reverie" in refused.output
-
-
 def test_a_worker_ends_before_tables_of_another_version(
     postgres: PostgresServer, url: str, tmp_path: Path
 ) -> None:
@@ -138,24 +125,6 @@ def test_a_worker_ends_before_tables_of_another_version(
     assert refused.exit_code == 5
     assert refused.output.count("\n") == 1
     assert "newer Reverie" in refused.output
-
-
-def test_problems_of_a_database_are_said_by_every_command_that_checks(
-    postgres: PostgresServer, url: str, tmp_path: Path
-) -> None:
-    assert run(tmp_path, "init", "--store", url).exit_code == 0
-    database = parse_postgres_url(url).connection.split("/")[-1].split("?")[0]
-    postgres.execute(database, "ALTER TABLE reverie.cursor NO FORCE ROW LEVEL SECURITY")
-    commands = (("check", "--store", url), ("doctor", "--store", url))
-    for command in commands:
-        done = run(tmp_path, *command)
-        assert done.exit_code == 1, done.output
-        assert "table reverie.cursor: row-level security is not forced" in done.output
-    postgres.execute(database, "INSERT INTO reverie.migration VALUES (99, 'later')")
-    for command in commands:
-        done = run(tmp_path, *command)
-        assert done.exit_code == 5, done.output
-        assert "upgrade Reverie" in done.output
 
 
 def test_stats_tell_the_health_of_the_server(url: str, tmp_path: Path) -> None:
@@ -202,7 +171,7 @@ def test_an_erasure_is_done_when_the_command_says_so(url: str, tmp_path: Path) -
     assert "Note: for a while it is also in the write-ahead log of the server" in done.output
     assert "doctor" not in done.output
     watched = run(tmp_path, "watch", "--once", "--store", url)
-    assert (watched.exit_code, "reverie files" in watched.output) == (2, True)
+    assert watched.exit_code == 2
 
 
 def test_files_are_pulled_edited_and_pushed(url: str, tmp_path: Path) -> None:
@@ -260,17 +229,6 @@ def test_hooks_store_and_recall_in_a_database(url: str, tmp_path: Path) -> None:
     assert [session["turns"] for session in listed] == [2]
 
 
-def test_a_memory_is_copied_into_a_database(url: str, tmp_path: Path) -> None:
-    assert (
-        run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", str(tmp_path / "here")).exit_code
-        == 0
-    )
-    copied = run(tmp_path, "copy", str(tmp_path / "here"), url)
-    assert "Copied and compared: 1 record, 0 sessions" in copied.output
-    assert "Tuesdays" in run(tmp_path, "recall", "deploys", "--store", url).output
-    assert run(tmp_path, "copy", str(tmp_path / "here"), url).exit_code == 2
-
-
 def test_a_memory_is_removed_with_everything_in_it(
     postgres: PostgresServer, url: str, tmp_path: Path
 ) -> None:
@@ -282,7 +240,7 @@ def test_a_memory_is_removed_with_everything_in_it(
     assert run(tmp_path, "store", "remove", url.replace("&memory=acme", ""), "--yes").exit_code == 2
     assert run(tmp_path, "store", "remove", url.replace("acme", "nobody"), "--yes").exit_code == 3
     refused = run(tmp_path, "store", "remove", url)
-    assert (refused.exit_code, "add --yes" in refused.output) == (2, True), refused.output
+    assert (refused.exit_code, "Add --yes" in refused.output) == (2, True), refused.output
     with Memory.open(url, settings=Settings(embedder=None, index_cache=str(tmp_path / "c"))) as memory:
         removed = run(tmp_path, "store", "remove", url, "--yes", "--json")
         assert removed.exit_code == 0, removed.output
@@ -306,10 +264,3 @@ def test_a_memory_is_removed_with_everything_in_it(
     postgres.execute(database, "CHECKPOINT")
     files = (path for path in (postgres.data / "base").rglob("*") if path.is_file())
     assert [path for path in files if word.encode() in path.read_bytes()] == []
-
-
-def test_hooks_store_into_a_memory_with_its_index_in_tables(url: str, tmp_path: Path) -> None:
-    place = f"{url}&index=tables"
-    told = json.dumps({"session_id": "one", "prompt": "Redis listens on port 6380"})
-    assert run(tmp_path, "hook", "user-prompt", "--store", place, input=told).output == ""
-    assert "Redis listens" in run(tmp_path, "recall", "redis port", "--store", place).output

@@ -68,8 +68,7 @@ def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> ty
     return case
 
 
-@pytest.mark.slow
-class TestPostgresMachine(OnNewestServer, _bound(PostgresMachine, examples=40, steps=30)):  # type: ignore[misc]
+class TestPostgresMachine(OnNewestServer, _bound(PostgresMachine, examples=12, steps=30)):  # type: ignore[misc]
     pass
 
 

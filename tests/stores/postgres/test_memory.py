@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import json
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import InvalidInput, Memory, NotFound, Settings
+from reverie import Memory, NotFound, Settings
 from reverie.consolidation.lease import LEASE_TIME
 from reverie.consolidation.pair_judge import POSITION
 from reverie.search.analyzer import analyze
@@ -178,25 +177,6 @@ def test_background_work_of_a_memory_is_done_by_one_machine(
             "agents", f"UPDATE reverie.work SET expires_at = expires_at - interval '{LEASE_TIME}'"
         )
         assert not two.dreams.run().busy, "a machine that died holds the lease no longer than its time"
-
-
-def test_a_cache_that_cannot_be_made_leaves_no_connection(
-    postgres: PostgresServer, url: str, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_text("")
-    for _ in range(30):
-        with pytest.raises(Exception, match="cache of search indexes"):
-            Memory.open(url, settings=Settings(index_cache=str(tmp_path / "file")))
-
-
-def test_a_memory_that_cannot_be_opened_lets_go_of_its_cache(
-    url: str, settings: Settings, tmp_path: Path
-) -> None:
-    with pytest.raises(InvalidInput, match="embedder"):
-        Memory.open(url, settings=settings, embedder="nobody:x")
-    (lock,) = (tmp_path / "cache").glob("*.lock")
-    with lock.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_copy_of_a_database_has_an_index_of_its_own(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,12 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import compute_brevity, compute_emphasis
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.connections import parse_postgres_url
-from reverie.stores.redacting import unwrap
 from tests.factories import MovableClock
 from tests.profiles import examples
-from tests.stores.postgres.proxy import CuttingProxy
-from tests.stores.postgres.server import OWNER, PostgresServer
+from tests.stores.postgres.server import PostgresServer
 from tests.stores.postgres.test_memory import ENDS, SUBJECTS, VERBS, fill, search_everything
 from tests.support.contract.factories import (
-    NOW,
     make_additions,
-    make_change,
     make_paragraph,
     make_removals,
 )
@@ -45,17 +40,6 @@ def url(postgres: PostgresServer) -> str:
     return postgres.url(uuid.uuid4().hex)
 
 
-def read_postings(url: str) -> list[tuple[Any, ...]]:
-    """Return all postings of a memory."""
-    address = parse_postgres_url(url)
-    with psycopg.connect(address.connection) as connection:
-        connection.execute(
-            "SELECT set_config('reverie.space', id::text, true) FROM reverie.space WHERE name = %s",
-            [address.memory],
-        )
-        return connection.execute("SELECT * FROM reverie.posting").fetchall()
-
-
 def execute_within(url: str, statement: str) -> None:
     """Run a statement as the owner of the tables, on the rows of one memory."""
     address = parse_postgres_url(url)
@@ -65,6 +49,17 @@ def execute_within(url: str, statement: str) -> None:
             [address.memory],
         )
         connection.execute(statement)
+
+
+def read_postings(url: str) -> list[tuple[Any, ...]]:
+    """Return all postings of a memory."""
+    address = parse_postgres_url(url)
+    with psycopg.connect(address.connection) as connection:
+        connection.execute(
+            "SELECT set_config('reverie.space', id::text, true) FROM reverie.space WHERE name = %s",
+            [address.memory],
+        )
+        return connection.execute("SELECT * FROM reverie.posting").fetchall()
 
 
 def test_the_url_chooses_the_index() -> None:
@@ -199,59 +194,7 @@ def test_programs_without_tables_maintain_them_too(url: str, tmp_path: Path) -> 
             assert memory.admin.check() == []
 
 
-def test_a_search_asks_the_server_a_few_times(postgres: PostgresServer, url: str) -> None:
-    proxy = CuttingProxy(postgres.folder)
-    by_proxy = url.replace(str(postgres.folder), str(proxy.folder)) + TABLES
-    quiet = Settings(embedder=None, dream_interval=None)
-    with closing(proxy), Memory.open(by_proxy, settings=quiet) as memory:
-        for number in range(40):
-            memory.save(f"{SUBJECTS[number % 10]} {VERBS[number % 8]} {ENDS[number % 7]} {number}")
-        memory.dreams.judge_pending()
-        memory.search("tea")
-        before = proxy.replies
-        assert len(memory.search("Who moved the piano to the blue house?")) > 5
-        # To begin; two that count words of the question; candidates; two for what followed the first hits; to end.
-        assert proxy.replies - before <= 7
-
-
-def count_rows_read(store: PostgresStore, tables: str) -> int:
-    """Return how many rows of tables the connection of this thread's view has read so far.
-
-    It is asked of the transaction itself: the server's statistics of all connections come in late.
-    """
-    ((count,),) = store._connections.rows(
-        "SELECT sum(coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0)) FROM pg_stat_xact_user_tables "
-        "WHERE schemaname = 'reverie' AND relname LIKE %s",
-        [tables],
-    )
-    return int(count)
-
-
-def make_database(postgres: PostgresServer, name: str) -> str:
-    """Make a database, whose statistics no other test has made; return the address of a memory in it."""
-    postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
-    return postgres.url("plans", database=name)
-
-
 # -- kept apart, forgotten, checked, copied ------------------------------------------------------------
-
-
-@pytest.fixture
-def two(postgres: PostgresServer) -> Iterator[tuple[Memory, Memory]]:
-    with ExitStack() as stack:
-        urls, clock = [postgres.url(uuid.uuid4().hex) + TABLES for _ in range(2)], MovableClock()
-        one, other = (stack.enter_context(Memory.open(url, clock=clock)) for url in urls)
-        yield one, other
-
-
-def test_another_memory_neither_finds_nor_changes_anything(two: tuple[Memory, Memory]) -> None:
-    one, other = two
-    one.save("Oolong is the tea of the house")
-    before = one.search("oolong tea")[0].score
-    for number in range(20):
-        other.save(f"Oolong tea number {number}")
-    assert len(other.search("oolong tea", limit=50)) == 20
-    assert [hit.score for hit in one.search("oolong tea")] == [before]
 
 
 @pytest.mark.parametrize("others", [0, 3])
@@ -309,46 +252,3 @@ def test_a_copy_into_a_database_has_postings_if_its_url_says_so(
     with Memory.open(url + TABLES, clock=clock) as memory:
         assert search_everything(memory) == expected
         assert memory.admin.check() == []
-
-
-def test_postings_change_with_their_transaction_alone(url: str) -> None:
-    with closing(PostgresStore(url + TABLES, analyse=analyze)) as store:
-        first, second = make_paragraph(1, content="An owl called."), make_paragraph(2, content="A fox came.")
-        store.commit(make_additions(first, second), actor="owner", at=NOW)
-        before = sorted(read_postings(url))
-        with pytest.raises(Exception, match="changed"):
-            store.commit(
-                [
-                    *make_change(first, make_paragraph(1, content="A wren called.")),
-                    *make_change(first, make_paragraph(1, content="A rook called.")),
-                ],
-                actor="owner",
-                at=NOW,
-            )
-        assert sorted(read_postings(url)) == before
-        store.commit(make_removals(first, second), actor="owner", at=NOW)
-        assert read_postings(url) == []
-        assert store.check() == []
-
-
-@pytest.mark.parametrize("analyzed", [False, True])
-def test_a_search_reads_what_it_looks_up_without_statistics_and_with_those_of_empty_tables(
-    postgres: PostgresServer, analyzed: bool
-) -> None:
-    database = f"analyzed_{analyzed}".lower()
-    url = make_database(postgres, database)
-    with Memory.open(url + TABLES, settings=Settings(embedder=None)) as memory:
-        if analyzed:
-            postgres.execute(database, "ANALYZE")
-        memory.save_many(f"The number of house {number} is {number * 7}" for number in range(600))
-        for number in range(14):  # the first ones are planned each time
-            memory.search(f"house {number}")
-        memory.save("An owl called")
-        memory.dreams.judge_pending()
-        store = unwrap(memory._store)
-        assert isinstance(store, PostgresStore)
-        with store.reading():
-            before = count_rows_read(store, "%")
-            assert memory.search("owl", limit=1)[0].content == "An owl called"
-            assert memory.search("4193", limit=1)[0].content == "The number of house 599 is 4193"
-            assert 2 <= count_rows_read(store, "%") - before < 50

@@ -6,15 +6,11 @@ import random
 import threading
 import uuid
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from reverie import Memory, Settings
 from reverie.domain.record import Record
 from reverie.stores.postgres import PostgresStore
-from tests.factories import MovableClock
-from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import (
     NOW,
@@ -40,29 +36,6 @@ def read(store: PostgresStore, names: list[str]) -> tuple[object, ...]:
         [record for key in keys for record in store.records([key])],
         store.measure("record", None),
     )
-
-
-def test_a_search_that_finds_nothing_new_asks_for_the_newest_change_only(
-    postgres: PostgresServer, url: str, tmp_path: Path
-) -> None:
-    proxy = CuttingProxy(postgres.folder)
-    settings = Settings(embedder=None, index_cache=str(tmp_path))
-    through = url.replace(str(postgres.folder), str(proxy.folder))
-    with (
-        closing(proxy),
-        Memory.open(through, settings=settings, clock=MovableClock()) as memory,
-        Memory.open(url, settings=settings) as other,
-    ):
-        memory.save_many(f"House {number} is in Oslo" for number in range(50))
-        memory.dreams.judge_pending()
-        expected = memory.search("houses in Oslo")
-        before = proxy.replies
-        assert memory.search("houses in Oslo") == expected
-        assert proxy.replies - before <= 3, "the number of the newest change, one to begin and one to end"
-        other.update(expected[0].id, content="The house of Ann is in Oslo")
-        assert "The house of Ann is in Oslo" in [
-            hit.content for hit in memory.search("houses in Oslo of Ann")
-        ]
 
 
 @pytest.mark.parametrize("steps", [10, pytest.param(60, marks=pytest.mark.slow)])

@@ -12,14 +12,11 @@ from contextlib import closing, suppress
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.postgres import PostgresStore, is_postgres_url, schema
 from reverie.stores.postgres.connections import parse_postgres_url
-from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
 from tests.support.contract.factories import NOW, analyse, make_additions, make_record, make_removals
@@ -50,18 +47,6 @@ def connect(server: PostgresServer, database: str = "agents", role: str = OWNER)
     return psycopg.connect(url, autocommit=True)
 
 
-def read_plans(store: PostgresStore, text: str) -> tuple[int, int]:
-    """Return how often prepared statements with this text were planned, and how often a plan was used again."""
-    with store._connections.connection() as connection:
-        row = connection.execute(
-            "SELECT coalesce(sum(custom_plans), 0), coalesce(sum(generic_plans), 0) FROM pg_prepared_statements "
-            "WHERE strpos(statement, %s) > 0 AND strpos(statement, 'pg_prepared') = 0",
-            [text],
-        ).fetchone()
-        assert row is not None
-        return int(row[0]), int(row[1])
-
-
 # -- addresses -----------------------------------------------------------------------------------------
 
 
@@ -74,16 +59,6 @@ def test_an_address_names_a_database_and_a_memory() -> None:
     assert "s%40fe" not in address.shown
     assert "db.example:6432/agents" in address.shown
     assert parse_postgres_url("postgres:///agents?host=/run/pg").memory == "default"
-
-
-def test_an_address_names_several_servers() -> None:
-    several = "postgresql://bo:s%40fe@one.example:1,two.example:2/agents?target_session_attrs=read-write"
-    address = parse_postgres_url(f"{several}&memory=acme")
-    assert address.connection == several
-    assert address.shown == "memory 'acme' in postgresql://one.example:1,two.example:2/agents"
-    for wrong in ("one,two:port", "one:99999,two"):
-        with pytest.raises(InvalidInput):
-            parse_postgres_url(f"postgresql://{wrong}/agents")
 
 
 @pytest.mark.parametrize(
@@ -122,17 +97,6 @@ def test_psycopg_is_imported_only_for_a_memory_in_postgres() -> None:
 # -- opening -------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password(postgres: PostgresServer) -> None:
-    with pytest.raises(StoreUnavailable, match="cannot be reached") as refused:
-        open_store("postgresql://bo:hunter2pass@/agents?host=/nowhere&memory=acme")
-    assert "hunter2pass" not in str(refused.value)
-
-
-def test_a_database_that_is_not_there_is_named(postgres: PostgresServer) -> None:
-    with pytest.raises(StoreUnavailable, match="cannot be"):
-        open_store(postgres.url("acme", database="nowhere"))
-
-
 def test_a_memory_is_made_only_when_asked_for(postgres: PostgresServer, database: str) -> None:
     for _ in range(2):
         with pytest.raises(NotFound, match="create=True"):
@@ -163,16 +127,6 @@ def test_many_that_open_an_empty_database_make_its_tables_once(
     with closing(open_store(postgres.url("acme", database=database))) as store:
         assert store.sequence() == 4
         assert store.check() == []
-
-
-def test_tables_of_a_newer_version_are_refused(postgres: PostgresServer, database: str) -> None:
-    open_store(postgres.url("acme", database=database)).close()
-    with connect(postgres, database) as connection:
-        connection.execute("INSERT INTO reverie.migration VALUES (99, 'later')")
-        with pytest.raises(StoreIncompatible, match="newer Reverie"):
-            open_store(postgres.url("acme", database=database))
-        with pytest.raises(StoreIncompatible, match="newer Reverie"):
-            schema.migrate(connection, "it")
 
 
 def test_tables_of_an_older_version_are_upgraded_only_when_asked_for(
@@ -244,17 +198,6 @@ def test_no_query_reaches_another_memory(postgres: PostgresServer, database: str
                 connection.execute("INSERT INTO reverie.cursor VALUES (%s, 'a', 'b')", [two])
 
 
-def test_check_reports_what_does_not_keep_memories_apart(postgres: PostgresServer, database: str) -> None:
-    open_store(postgres.url("acme", database=database)).close()
-    with connect(postgres, database) as connection:
-        connection.execute("ALTER TABLE reverie.thing_3 NO FORCE ROW LEVEL SECURITY")
-    with closing(open_store(postgres.url("acme", database=database, role="postgres"))) as store:
-        assert [problem.what.split(":")[0] for problem in store.check()] == [
-            "table reverie.thing_3",
-            "the role is a superuser or bypasses row-level security, so memories are not kept apart",
-        ]
-
-
 def test_check_reports_policies_that_let_others_through(postgres: PostgresServer, database: str) -> None:
     url = postgres.url("acme", database=database)
     open_store(url).close()
@@ -310,30 +253,6 @@ def test_check_reports_what_does_not_fit_the_journal(postgres: PostgresServer, n
             "record 1",
             "record 2",
         ]
-
-
-def test_check_reports_what_the_journal_has_and_the_memory_has_not(
-    postgres: PostgresServer, name: str
-) -> None:
-    with closing(open_store(postgres.url(name))) as store:
-        store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
-        store.commit(make_removals(make_record(2)), actor="test", at=NOW)
-        with connect(postgres) as connection, connection.transaction():
-            (space,) = connection.execute("SELECT id FROM reverie.space WHERE name = %s", [name]).fetchone()
-            connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
-            connection.execute("DELETE FROM reverie.thing WHERE space = %s", [space])
-        assert "record 1: it is not what the journal says" in [problem.what for problem in store.check()]
-
-
-def test_check_joins_nothing_before_the_server_has_statistics(
-    postgres: PostgresServer, database: str
-) -> None:
-    with closing(open_store(postgres.url("acme", database=database))) as store:
-        store.commit(make_additions(*map(make_record, range(300))), actor="test", at=NOW)
-        connections = store._connections
-        plan = connections.rows(f"EXPLAIN {schema._CHANGED}", {"space": connections.space})
-        assert "journal" in str(plan)
-        assert "Nested Loop" not in str(plan)
 
 
 # -- changes -------------------------------------------------------------------------------------------
@@ -420,25 +339,6 @@ def test_a_text_that_cannot_be_stored_is_refused(postgres: PostgresServer, name:
         assert store.sequence() == 0
 
 
-@settings(max_examples=examples(100), deadline=None)
-@given(
-    texts=st.lists(
-        st.one_of(
-            st.none(),
-            st.text(alphabet="ab\"\\{}, \n'éNUL"),
-            st.text(st.characters(codec="utf-8", exclude_characters="\0")),
-        )
-    ),
-    numbers=st.lists(st.integers(-(1 << 63), (1 << 63) - 1)),
-)
-def test_lists_reach_the_server_as_they_are(
-    postgres: PostgresServer, texts: list[str | None], numbers: list[int]
-) -> None:
-    with closing(open_store(postgres.url("lists"))) as store:
-        answer = store._connections.call("SELECT %s::text[], %s::bigint[]", (texts, numbers))
-        assert answer == (texts, numbers)
-
-
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_store_goes_on_in_a_forked_child(postgres: PostgresServer, name: str) -> None:
     with closing(open_store(postgres.url(name))) as store:
@@ -456,22 +356,6 @@ def test_a_store_goes_on_in_a_forked_child(postgres: PostgresServer, name: str) 
 
 
 # -- erasure -------------------------------------------------------------------------------------------
-
-
-def test_what_is_read_and_written_again_and_again_is_planned_once(
-    postgres: PostgresServer, name: str
-) -> None:
-    with closing(open_store(postgres.url(name))) as store:
-        for number in range(40):
-            store.commit(make_additions(make_record(number)), actor="a", at=NOW)
-            with store.reading():
-                assert len(store.passages("record", [number + 1])) == 1
-                assert len(list(store.find(Filter(kinds=("semantic",)), limit=3))) <= 3
-        for text in ("it.terms", "it.kind = ANY"):
-            planned, again = read_plans(store, text)
-            assert planned == 0
-            assert again >= 25
-        assert sum(read_plans(store, "change_things")) >= 25
 
 
 def _scan(server: PostgresServer, word: bytes, folder: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,9 +15,7 @@ pytest.importorskip("numpy")
 from reverie import Memory, Settings
 from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_file import hash_text
-from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.connections import parse_postgres_url
-from reverie.stores.protocol import KeptVector
 from tests.search.vectors.concepts import ConceptEmbedder
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
 
@@ -48,6 +45,10 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
     return postgres.url(f"m{uuid.uuid4().hex}")
+
+
+def _to_signed(number: int) -> int:
+    return int.from_bytes(number.to_bytes(8, "little"), "little", signed=True)
 
 
 def open_on(machine: Path, url: str, embedder: WatchedEmbedder | Literal["none"]) -> Memory:
@@ -85,23 +86,6 @@ def test_a_text_is_embedded_on_one_machine_only(url: str, tmp_path: Path, index:
         assert memory.admin.embed().ready == len(FACTS) + 1
     assert sorted(first.passages) == sorted(FACTS)
     assert second.passages == ["The cat is called Miso"]
-
-
-def test_hundreds_of_texts_are_taken_at_once_and_the_rest_is_embedded_in_small_batches(
-    url: str, tmp_path: Path
-) -> None:
-    sizes: list[int] = []
-    second = WatchedEmbedder()
-    second.meanwhile = lambda: sizes.append(len(second.passages) - sum(sizes))
-    with open_on(tmp_path / "a", url, WatchedEmbedder()) as memory:
-        memory.save_many(f"House number {number} is in Oslo" for number in range(300))
-        memory.admin.embed()
-    with open_on(tmp_path / "a", url, "none") as memory:
-        memory.save_many(f"Boat number {number} is in Bergen" for number in range(100))
-    with open_on(tmp_path / "b", url, second) as memory:
-        assert memory.admin.embed().ready == 400
-    assert len(second.passages) == 100
-    assert max(sizes) <= 16
 
 
 def test_what_is_changed_is_embedded_once_more_and_what_is_gone_leaves_no_vector(
@@ -174,28 +158,6 @@ def test_embedders_do_not_see_the_vectors_of_others(url: str, tmp_path: Path) ->
         assert {embedder for _, embedder in read_rows(url)} == {_to_signed(hash_text("another"))}
 
 
-def _to_signed(number: int) -> int:
-    return int.from_bytes(number.to_bytes(8, "little"), "little", signed=True)
-
-
-def test_a_vector_of_another_length_is_made_again(url: str, tmp_path: Path) -> None:
-    first, second = WatchedEmbedder(), WatchedEmbedder()
-    with open_on(tmp_path / "a", url, first) as memory:
-        (saved,) = memory.save_many(FACTS[:1])
-        memory.admin.embed()
-        store = memory._store.inner  # type: ignore[attr-defined]
-        assert isinstance(store, PostgresStore)
-        own = hash_text(first.fingerprint)
-        ((key, kept),) = store.read_vectors(own, [store.passages("record", [1])[0].key]).items()
-        assert len(kept.numbers) == first.dimension
-        store.keep_vectors(own, {key: KeptVector(kept.digest, 1.0, b"abc")}, read_at=store.sequence())
-        assert store.read_vectors(own, [key])[key].numbers == b"abc"
-    with open_on(tmp_path / "b", url, second) as memory:
-        assert memory.admin.embed().state == "current"
-        assert second.passages == list(FACTS[:1])
-        assert memory.search("which car")[0].record.id == saved.record.id
-
-
 def test_a_role_that_may_not_write_vectors_embeds_for_itself(
     postgres: PostgresServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -218,16 +180,3 @@ def test_a_role_that_may_not_write_vectors_embeds_for_itself(
     assert len(embedder.passages) == len(FACTS) + 1
     assert read_rows(url) == []
     assert len([each for each in caplog.messages if "vectors are not shared" in each]) == 1
-
-
-def test_machines_that_embed_at_the_same_time_share_the_work(url: str, tmp_path: Path) -> None:
-    one, two = WatchedEmbedder(pause_s=0.05), WatchedEmbedder(pause_s=0.05)
-    with open_on(tmp_path / "a", url, one) as first, open_on(tmp_path / "b", url, two) as second:
-        first.save_many(f"House number {number} is in Oslo" for number in range(400))
-        other = threading.Thread(target=second.admin.embed)
-        other.start()
-        assert first.admin.embed().ready == 400
-        other.join()
-        assert second.admin.embed().ready == 400
-    assert len(set(one.passages) | set(two.passages)) == 400
-    assert len(one.passages) + len(two.passages) < 600, "most texts were embedded by both"

@@ -196,16 +196,6 @@ def test_a_look_whose_worker_died_is_given_out_again(database: Callable[[str], s
         assert first.claim() is not None, "what the first one says of its look is too late"
 
 
-def test_no_look_begins_while_a_commit_is_under_way(database: Callable[[str], str]) -> None:
-    """A look that began then would not see the commit, and the commit would not see that it made it due."""
-    with opened(database("acme")) as store, queue(database) as looking:
-        change(store, 1)
-        with psycopg.connect(database("")) as writing:
-            writing.execute("SELECT FROM reverie.space FOR UPDATE")
-            assert looking.claim() is None
-        assert looking.claim() is not None
-
-
 def test_the_memory_that_has_waited_longest_comes_first(database: Callable[[str], str]) -> None:
     with opened(database("busy")) as busy, opened(database("quiet")) as quiet, queue(database) as looking:
         change(busy, 1)
@@ -238,28 +228,6 @@ def test_failures_make_the_pauses_longer_whatever_is_written(database: Callable[
         looking.finish(claim, None)
         change(store, 11)
         assert looking.claim() is not None, "a change counts again"
-
-
-def test_a_memory_that_is_being_copied_is_left_alone(database: Callable[[str], str]) -> None:
-    with opened(database("acme (being copied)")) as store, queue(database) as looking:
-        change(store, 1)
-        assert looking.claim() is None
-        execute(database, "UPDATE reverie.space SET name = 'acme'")
-        assert looking.claim() is not None
-
-
-def test_workers_are_listed_while_they_live(database: Callable[[str], str]) -> None:
-    with opened(database("acme")) as store:
-        change(store, 1)
-        with queue(database) as one, queue(database) as two:
-            one.claim()
-            one.beat()
-            two.beat()
-            assert execute(database, "SELECT memory FROM reverie.worker ORDER BY 1") == [("acme",), (None,)]
-            execute(database, "UPDATE reverie.worker SET seen_at = seen_at - interval '2 days'")
-            two.beat()
-            assert len(execute(database, "SELECT 1 FROM reverie.worker")) == 1
-        assert execute(database, "SELECT 1 FROM reverie.worker") == []
 
 
 def test_tables_of_the_first_version_are_upgraded_with_their_rights(

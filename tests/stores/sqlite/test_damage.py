@@ -97,17 +97,6 @@ def assert_only_the_second_is_left_out(
     assert store.tally("tag", Filter())["x"] >= 2
 
 
-def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, store: SQLiteStore) -> None:
-    store.commit(
-        make_additions(make_session(), make_turn(0), make_turn(1), make_turn(2)), actor="test", at=NOW
-    )
-    spoil(path, "UPDATE turns SET tool_calls = '[1]' WHERE position = 1")
-    assert list(store.scan_turns(Filter())) == [make_turn(2), make_turn(0)]
-    with pytest.raises(StoreCorrupt, match=make_turn(1).id):
-        store.turns(session="chat:1")
-    assert make_turn(1).id in " ".join(problem.what for problem in store.check())
-
-
 FOUND = (
     ("UPDATE records SET fingerprint = 'x' WHERE key = 1", "another fingerprint"),
     (

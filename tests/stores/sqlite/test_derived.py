@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -139,25 +138,6 @@ def test_it_is_made_again_while_others_have_it_open(path: Path, store: SQLiteSto
         change_everything(store, start=101)
         assert describe(other) == describe(store) == describe(copy_changes(store))
     assert find_passages(path.parent).exists()
-
-
-def test_threads_that_search_while_others_write_find_each_write_at_once(store: SQLiteStore) -> None:
-    failures: list[object] = []
-
-    def write(worker: int) -> None:
-        for number in range(40):
-            record = make_record(1_000 * worker + number)
-            (row,) = store.commit(make_additions(record), actor="owner", at=NOW)
-            if [passage.key for passage in store.passages("record", [row.key])] != [row.key]:
-                failures.append(row)
-
-    threads = [threading.Thread(target=write, args=(worker,)) for worker in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert store.measure("record", None).passages == 160
 
 
 WRITES = """

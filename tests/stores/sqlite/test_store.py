@@ -26,13 +26,10 @@ from reverie.domain.record import Record
 from reverie.stores.codec import (
     RECORDS,
     from_document,
-    lengthen_document,
-    shorten_document,
     to_document,
     to_short_document,
 )
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.reading import SQLiteConditions
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -177,17 +174,6 @@ def test_a_document_without_what_is_usual_is_the_same_record() -> None:
             assert from_document(RECORDS, to_document(RECORDS, RECORDS.encode(each))) == each, name
 
 
-@pytest.mark.parametrize("record", [make_record(1), UNUSUAL], ids=["usual", "unusual"])
-def test_a_document_that_is_copied_from_and_to_another_store_comes_back_to_the_last_byte(
-    record: Record,
-) -> None:
-    row = RECORDS.encode(record)
-    whole, short = to_document(RECORDS, row), to_short_document(RECORDS, row)
-    assert (lengthen_document(RECORDS, short), shorten_document(RECORDS, whole)) == (whole, short)
-    for other in (whole.replace(",", ", "), whole[:-1] + ', "later": 1}', "{", "[]"):
-        assert lengthen_document(RECORDS, shorten_document(RECORDS, other)) == other
-
-
 def test_a_newer_file_is_refused_and_left_as_it_is(path: Path, store: SQLiteStore) -> None:
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as file:
@@ -324,21 +310,6 @@ def test_a_lock_held_too_long_is_reported(path: Path, store: SQLiteStore) -> Non
     hasty.close()
 
 
-def test_a_forked_child_has_connections_of_its_own(store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-
-    def use() -> bool:
-        store.commit(make_additions(make_record(2)), actor="child", at=NOW)
-        known = store.sequence() == 2 and len(store.records([1, 2])) == 2
-        store.close()
-        return known
-
-    assert in_a_fork(use)
-    store.commit(make_additions(make_record(3)), actor="parent", at=NOW)
-    assert [row.actor for row in store.journal()] == ["test", "child", "parent"]
-    assert store.check() == []
-
-
 def test_what_a_child_commits_after_its_parent_closed_is_kept(path: Path, store: SQLiteStore) -> None:
     store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     closed_read, closed_write = os.pipe()
@@ -403,12 +374,6 @@ FORKS = """
 """
 
 
-def test_forking_while_another_thread_commits_spoils_nothing(path: Path, store: SQLiteStore) -> None:
-    assert output_of(run(FORKS, path)).strip() == str([0] * 8)
-    assert store.sequence() == 158
-    assert store.check() == []
-
-
 # -- what goes wrong on the way --------------------------------------------------------------------------
 
 
@@ -454,30 +419,3 @@ def test_a_commit_that_fails_at_its_last_page_is_undone_whole(path: Path, store:
         file.execute("PRAGMA max_page_count = 1073741823")
     store.commit(edits, actor="test", at=NOW)
     assert store.check() == []
-
-
-@pytest.mark.parametrize("wanted", [Filter(alive_at=NOW), Filter(scopes=("",)), Filter(origins=("web",))])
-def test_the_newest_records_are_listed_without_sorting_all(tmp_path: Path, wanted: Filter) -> None:
-    path = tmp_path / "reverie.db"
-    SQLiteStore(path, analyse=analyse).close()
-    where = SQLiteConditions()
-    where.add_record_filter(wanted)
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        steps = file.execute(
-            f"EXPLAIN QUERY PLAN SELECT key FROM records AS it WHERE {where} ORDER BY created_at DESC, key DESC",
-            where.values,
-        ).fetchall()
-    assert [step[3] for step in steps] == ["SCAN it USING INDEX records_created"]
-
-
-def test_headlines_are_listed_without_reading_the_other_records(path: Path) -> None:
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        with store.reading(), store._connections.reading() as file:
-            statements: list[str] = []
-            file.set_trace_callback(statements.append)
-            assert list(store.find(Filter(headlines=True), order="created")) == []
-            file.set_trace_callback(None)
-        (statement,) = (each for each in statements if each.startswith("SELECT it.key"))
-        with contextlib.closing(sqlite3.connect(path)) as other:
-            steps = other.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
-    assert "USING INDEX records_headlines" in steps[0][3]

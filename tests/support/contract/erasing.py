@@ -144,18 +144,6 @@ class ErasingContract(ContractBase):
         assert [row.key for row in store.journal() if row.edit is not None] == [42, 43]
         assert store.journal(id=make_session().id) == [], "its name is gone too"
 
-    def test_several_edits_of_one_thing_leave_the_last(self, store: Store) -> None:
-        one = make_page()
-        two, three = replace(one, content="Two"), replace(one, content="Three")
-        add(store, one, note="first")
-        rows = erase(store, [*make_change(one, two), *make_change(two, three)])
-        assert [row.edit for row in rows] == [None, Change(before=None, after=three)]
-        assert store.journal(after=1) == rows
-        rows = erase(store, [*make_removals(three), *make_additions(one)])
-        assert [(row.key, row.edit) for row in rows] == [(1, None), (5, Change(before=None, after=one))]
-        assert [row.edit for row in store.journal()] == [None, None, None, None, *make_additions(one)]
-        assert store.pages() == [one]
-
     def test_tombstones_are_kept_and_only_once(self, store: Store) -> None:
         assert store.tombstones(["a"]) == set()
         erase(store, [], tombstones=["a", "b"])
@@ -185,50 +173,7 @@ class ErasingContract(ContractBase):
         assert row.sequence == 7
         assert store.scrub()
 
-    def test_what_was_erased_stays_so_when_opened_again(self, tmp_path: Path) -> None:
-        if not self.durable:
-            pytest.skip("this store keeps nothing")
-        store = self.open_store(tmp_path)
-        add(store, *THINGS)
-        erase(store, make_removals(make_record(1), make_paragraph(5)), tombstones=["mark"])
-        before, journal = read_contents(store), store.journal()
-        assert store.scrub()
-        store.close()
-        again = self.open_store(tmp_path)
-        assert (read_contents(again), again.journal()) == (before, journal)
-        assert again.tombstones(["mark"]) == {"mark"}
-        assert [row.edit for row in again.journal(id=make_paragraph(5).id)] == [None] * 2
-        assert again.check() == []
-        again.close()
-
     # -- replaying -----------------------------------------------------------------------------------
-
-    def test_replaying_the_journal_gives_the_same_numbers_keys_and_values(
-        self, store: Store, another: Store
-    ) -> None:
-        one = make_record(1)
-        add(store, *THINGS, note="first")
-        change(store, one, replace(one, pinned=True), actor="agent", at=make_time(1))
-        commit(
-            store,
-            [
-                *make_removals(replace(one, pinned=True)),
-                *make_additions(make_turn(1), make_paragraph(2, page="2026-03-01.md")),
-            ],
-            actor="dream",
-            note="tidy",
-            at=make_time(2),
-        )
-        add(store, one, at=make_time(3))
-        commit(
-            store,
-            [*make_removals(make_page()), *make_change(make_paragraph(5), make_paragraph(5, position=7))],
-            at=make_time(4),
-        )
-        replay(store.journal(), another)
-        assert another.journal() == store.journal()
-        assert read_contents(another) == read_contents(store)
-        assert is_journal_consistent(store)
 
     def test_a_journal_that_has_forgotten_gives_the_same_values_under_other_numbers(
         self, store: Store, another: Store

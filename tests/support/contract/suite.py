@@ -25,13 +25,11 @@ from typing import Any
 import pytest
 
 from reverie.domain.conversation import ToolCall
-from reverie.domain.errors import Conflict, StoreUnavailable
+from reverie.domain.errors import Conflict, InvalidInput, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY
-from reverie.domain.passage import SEARCHABLE, CollectionStats
 from reverie.domain.record import Record
 from reverie.stores.protocol import Store
-from tests.support.contract.conversations import ConversationsContract
+from tests.support.contract.contents import ContentsContract
 from tests.support.contract.erasing import ErasingContract
 from tests.support.contract.factories import (
     NOW,
@@ -49,13 +47,9 @@ from tests.support.contract.factories import (
     make_session,
     make_time,
     make_turn,
-    remove,
-    undo_of,
 )
-from tests.support.contract.pages import PagesContract
 from tests.support.contract.reading import ReadingContract
 from tests.support.contract.replay import read_contents
-from tests.support.contract.searching import SearchingContract
 from tests.support.contract.state_machine import StoreStateMachine
 
 __all__ = ["StoreContract", "StoreStateMachine", "analyse"]
@@ -87,9 +81,7 @@ FULL_RECORD = make_record(
 """A record with no field left as it is by default."""
 
 
-class StoreContract(
-    ConversationsContract, SearchingContract, PagesContract, ErasingContract, ReadingContract
-):
+class StoreContract(ContentsContract, ErasingContract, ReadingContract):
     """Tests that every store has to pass, one for each behaviour.
 
     Attributes:
@@ -97,22 +89,6 @@ class StoreContract(
     """
 
     # -- commits and the journal ---------------------------------------------------------------------
-
-    def test_a_new_store_is_empty(self, store: Store) -> None:
-        assert store.sequence() == 0
-        assert store.journal() == []
-        assert list(store.find(Filter())) == []
-        assert list(store.scan_turns(Filter())) == []
-        assert store.sessions() == []
-        for subject in SEARCHABLE:
-            assert store.measure(subject, None) == CollectionStats(passages=0, tokens=0)
-            assert store.live(subject) == []
-        assert store.session("chat:1") is None
-        assert store.turns(session="chat:1") == []
-        assert store.pages() == store.pages(["MEMORY.md"]) == []
-        assert store.paragraphs(page=HISTORY) == []
-        assert store.logs() == {}
-        assert store.cursor("any") is None
 
     def test_a_record_that_becomes_a_headline_says_the_same_as_no_other_one(self, store: Store) -> None:
         one, two = make_record(1, content="Ann sails"), make_record(2, content="Ann rows")
@@ -169,36 +145,6 @@ class StoreContract(
             type(value) for value in FULL_RECORD.to_dict().values()
         ]
 
-    def test_a_commit_returns_its_journal_rows(self, store: Store) -> None:
-        first, second = make_record(1), make_record(2)
-        rows = add(store, first, actor="owner", note="because")
-        rows += add(store, second, make_session(), actor="agent", at=make_time(1))
-        assert [(row.sequence, row.batch, row.key, row.actor, row.note, row.at) for row in rows] == [
-            (1, 1, 1, "owner", "because", NOW),
-            (2, 2, 2, "agent", "", make_time(1)),
-            (3, 2, 3, "agent", "", make_time(1)),
-        ]
-        assert [row.edit for row in rows] == make_additions(first, second, make_session())
-        assert [row.subject for row in rows] == ["record", "record", "session"]
-        assert store.journal() == rows
-        assert store.sequence() == 3
-
-    def test_the_journal_can_be_read_in_parts_and_by_id(self, store: Store) -> None:
-        one, two = make_record(1), make_record(2)
-        later = replace(one, seen_count=2)
-        add(store, one, two)
-        change(store, one, later)
-        remove(store, later)
-        add(store, one)
-        assert [row.sequence for row in store.journal(after=1, until=3)] == [2, 3]
-        assert [row.sequence for row in store.journal(limit=2)] == [1, 2]
-        assert [row.sequence for row in store.journal(id=one.id)] == [1, 3, 4, 5]
-        assert [row.sequence for row in store.journal(newest_first=True)] == [5, 4, 3, 2, 1]
-        assert [row.sequence for row in store.journal(newest_first=True, after=1, until=4, limit=2)] == [4, 3]
-        assert [row.sequence for row in store.journal(id=one.id, newest_first=True, limit=3)] == [5, 4, 3]
-        assert [row.sequence for row in store.journal(id=one.id, after=1, until=4, limit=1)] == [3]
-        assert store.journal(id="ffffffffffff") == []
-
     def test_the_journal_is_read_by_time_also_where_a_clock_was_set_back(self, store: Store) -> None:
         for number, day in enumerate((0, 3, 1, 2)):
             add(store, make_record(number), at=make_time(day))
@@ -214,20 +160,6 @@ class StoreContract(
             assert [row.sequence for row in backwards] == expected[::-1][:2]
         assert store.journal(after=2, earliest=make_time(2), id=make_record(3).id)[0].sequence == 4
         assert store.journal(after=99) == []
-
-    def test_a_key_is_the_number_of_the_change_that_made_the_thing(self, store: Store) -> None:
-        one = make_record(1)
-        add(store, make_session(), one)
-        (row,) = change(store, one, replace(one, pinned=True))
-        assert (row.sequence, row.key) == (3, 2)
-        remove(store, replace(one, pinned=True))
-        (row,) = add(store, one)
-        assert row.key == row.sequence == 5
-        assert store.records([2, 5]) == [one]
-
-    def test_an_empty_commit_changes_nothing(self, store: Store) -> None:
-        assert commit(store, []) == []
-        assert store.sequence() == 0
 
     def test_edits_of_one_commit_see_those_before_them(self, store: Store) -> None:
         one = make_record(1)
@@ -307,6 +239,9 @@ class StoreContract(
         assert store.records([two.id, 3, "f" * 12, 99, one.id, 1, 2]) == [two, one, one]
         assert store.records([]) == []
         assert store.records([make_turn(0).id]) == []
+        for read in (store.turns, store.paragraphs):
+            with pytest.raises(InvalidInput):
+                read()
         many = [make_record(number) for number in range(100, 1400)]
         add(store, *many)
         assert store.records([one.id for one in reversed(many)]) == many[::-1]
@@ -362,20 +297,6 @@ class StoreContract(
             assert list(store.find(wanted)) == [by_number[number] for number in numbers], wanted
             assert sum(store.tally("kind", wanted).values()) == len(numbers), wanted
 
-    def test_find_orders_by_either_time_and_then_by_key(self, store: Store) -> None:
-        one = make_record(1, moment=make_time(3), updated_at=make_time(9))
-        two, three = (
-            make_record(2, moment=make_time(7), updated_at=make_time(8)),
-            make_record(3, moment=make_time(7), updated_at=make_time(8)),
-        )
-        add(store, one, two, three)
-        assert list(store.find(Filter())) == [one, three, two]
-        assert list(store.find(Filter(), order="created")) == [three, two, one]
-        assert list(store.find(Filter(), limit=2)) == [one, three]
-        assert list(store.find(Filter(), limit=1, offset=1)) == [three]
-        assert list(store.find(Filter(), offset=2)) == [two]
-        assert list(store.find(Filter(), limit=0)) == []
-
     def test_find_sees_one_moment_even_while_records_change(self, store: Store) -> None:
         many = [make_record(number, moment=make_time(number)) for number in range(600)]
         add(store, *many)
@@ -404,33 +325,6 @@ class StoreContract(
             assert list(store.find(Filter(), containing=text)) == [known[n - 1] for n in numbers], text
             assert list(store.scan_turns(Filter(), containing=text)) == [turns[n - 1] for n in numbers], text
 
-    def test_tally_counts_by_category_tag_kind_and_scope(self, store: Store) -> None:
-        add(
-            store,
-            make_record(1, category="a/b", tags=("x", "y"), scope="s"),
-            make_record(2, category="a/b", tags=("x",), kind="event"),
-            make_record(3, tags=('say "x"', ",")),
-            make_record(4, category="z", tags=("x",), archived_at=NOW),
-        )
-        assert store.tally("category", Filter()) == {"": 1, "a/b": 2}
-        assert store.tally("tag", Filter()) == {",": 1, 'say "x"': 1, "x": 2, "y": 1}
-        assert store.tally("kind", Filter()) == {"event": 1, "fact": 2}
-        assert store.tally("scope", Filter()) == {"": 2, "s": 1}
-        assert store.tally("tag", Filter(scopes=("s",))) == {"x": 1, "y": 1}
-        assert store.tally("category", Filter(archived=True)) == {"z": 1}
-
-    def test_a_removed_record_is_gone_but_for_the_journal(self, store: Store) -> None:
-        one = make_record(1, tags=("x",))
-        add(store, one)
-        remove(store, one)
-        assert store.records([one.id, 1]) == []
-        assert store.record_like("", one.fingerprint) is None
-        assert store.tally("tag", Filter(archived=None)) == {}
-        assert store.passages("record", [1]) == []
-        assert [row.edit for row in store.journal(id=one.id)] == [*make_additions(one), *make_removals(one)]
-        commit(store, undo_of(store.journal(after=1)))
-        assert store.records([one.id]) == [one]
-
     # -- working memory and cursors --------------------------------------------------------------------
 
     def test_entries_live_until_they_expire(self, store: Store) -> None:
@@ -450,35 +344,6 @@ class StoreContract(
         assert store.drop_entries("aaa") == 1
         assert store.sequence() == 0
 
-    def test_a_full_namespace_takes_nothing_new(self, store: Store) -> None:
-        for key in ("a", "b"):
-            assert store.put_entry(make_entry(key, expires_at=make_time(10)), capacity=2, now=NOW)
-        assert not store.put_entry(make_entry("c"), capacity=2, now=NOW)
-        assert store.put_entry(make_entry("a", data="new"), capacity=2, now=NOW)
-        assert store.put_entry(make_entry("a", data="newer"), capacity=1, now=NOW), (
-            "what is there can be overwritten"
-        )
-        assert store.put_entry(make_entry("c", namespace="other"), capacity=2, now=NOW)
-        assert [(one.key, one.data) for one in store.entries("agent", now=NOW)] == [
-            ("a", "newer"),
-            ("b", "data of b"),
-        ]
-        assert store.put_entry(make_entry("c"), capacity=2, now=make_time(10)), "an expired one makes room"
-        assert [one.key for one in store.entries("agent", now=make_time(10))] == ["a", "c"]
-
-    def test_an_entry_that_is_refused_removes_no_expired_one(self, store: Store) -> None:
-        assert store.put_entry(make_entry("a", expires_at=make_time(3)), capacity=None, now=NOW)
-        assert not store.put_entry(make_entry("b"), capacity=0, now=make_time(3))
-        assert [entry.key for entry in store.entries("agent", now=make_time(2))] == ["a"]
-
-    def test_dropped_entries_are_counted(self, store: Store) -> None:
-        for key in ("a", "b", "c"):
-            store.put_entry(make_entry(key), capacity=None, now=NOW)
-        assert store.drop_entries("agent", ["a", "x"]) == 1
-        assert store.drop_entries("agent", []) == 0
-        assert store.drop_entries("agent") == 2
-        assert store.drop_entries("agent") == 0
-
     def test_cursors_are_set_and_removed_with_a_commit(self, store: Store) -> None:
         add(store, make_record(1), cursors={"a": "1", "b": ""})
         assert (store.cursor("a"), store.cursor("b")) == ("1", "")
@@ -497,15 +362,6 @@ class StoreContract(
         assert (store.cursor("a"), store.sequence()) == ("1", 0)
         made = add(store, make_record(1), cursors={"a": None}, expected={"a": "1", "b": None})
         assert (store.cursor("a"), len(made)) == (None, 1)
-
-    def test_counters_are_added_to_with_a_commit_that_is_made(self, store: Store) -> None:
-        assert store.count("warnings") == 0
-        add(store, make_record(1), counts={"warnings": 2, "turns": 1})
-        commit(store, [], counts={"warnings": 3, "turns": -1})
-        with pytest.raises(Conflict):
-            add(store, make_record(1), counts={"warnings": 100})
-        assert [store.count(name) for name in ("warnings", "turns", "none")] == [5, 0, 0]
-        assert store.sequence() == 1, "counters are not journalled"
 
     # -- opening and closing ---------------------------------------------------------------------------
 
