@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-import multiprocessing
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -30,26 +27,9 @@ from langgraph.store.memory import InMemoryStore
 from reverie import AsyncMemory, Memory, Settings
 from reverie.domain.errors import InvalidInput
 from reverie.integrations.langgraph import ReverieStore
-from reverie.stores.sqlite import reading
 from tests.factories import MovableClock
 
 USERS = ("users", "alice")
-
-
-@contextmanager
-def _records_read() -> Iterator[list[int]]:
-    """The keys of the records that the store decodes for lists meanwhile."""
-    found: list[int] = []
-    reader = threading.get_ident()
-
-    def decode(table: Any, key: int, row: Any) -> Any:
-        if threading.get_ident() == reader:  # the living page is composed in another thread
-            found.append(key)
-        return reading.decode_or_skip(table, key, row)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reverie.stores.sqlite.store.decode_or_skip", decode)
-        yield found
 
 
 @pytest.fixture
@@ -136,23 +116,6 @@ def test_a_person_changes_an_item_by_changing_its_record(memory: Memory, store: 
     assert two is not None
     assert one.value == {"content": "Alice lives in Kiel"}
     assert two.value == {"city": "Kiel", "rooms": 4, "note": "near\nthe: river"}
-
-
-def test_a_file_that_a_person_edits_changes_the_item(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        store = ReverieStore(memory)
-        store.put(USERS, "home", {"text": "Alice lives in Bremen"})
-        assert memory.folder is not None
-        memory.folder.sync()
-        [file] = [path for path in (tmp_path / "memory").rglob("*.md") if "Bremen" in path.read_text("utf-8")]
-        said = "- Alice lives in "
-        text = file.read_text("utf-8")
-        assert f"{said}Bremen" in text
-        file.write_text(text.replace(f"{said}Bremen", f"{said}Kiel"), "utf-8")
-        memory.folder.sync()
-        item = store.get(USERS, "home")
-        assert item is not None
-        assert item.value == {"text": "Alice lives in Kiel"}
 
 
 json_values = st.recursive(
@@ -260,18 +223,6 @@ def test_a_batch_reads_what_was_before_and_the_last_put_of_a_key_wins(
     assert len({row.batch for row in rows}) == 1
 
 
-@pytest.mark.slow
-def test_a_thousand_puts_are_one_transaction(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        store = ReverieStore(memory)
-        store.batch([PutOp(("bulk", str(n % 7)), str(n), {"n": n}) for n in range(1000)])
-        rows = memory.history.log(limit=2000)
-        assert len(rows) == 1000
-        assert len({row.batch for row in rows}) == 1
-        assert len(store.search(("bulk",), limit=2000)) == 1000
-        assert len(store.search(("bulk", "3"), limit=2000)) == 143
-
-
 def test_several_threads_and_loops_use_one_store(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         store = ReverieStore(memory)
@@ -293,33 +244,6 @@ def test_several_threads_and_loops_use_one_store(tmp_path: Path) -> None:
 
         assert [item.value for item in asyncio.run(more())] == [{"n": n} for n in range(10)]  # type: ignore[attr-defined]
         assert len(store.search(("t",), limit=100)) == 41
-        assert memory.admin.check() == []
-
-
-def _put_from_a_process(folder: str, who: int) -> None:
-    with Memory.open(folder) as memory:
-        store = ReverieStore(memory)
-        for n in range(10):
-            store.batch(
-                [PutOp(("p",), f"{who}-{n}", {"n": n}), PutOp(("p",), "shared", {"who": who, "n": n})]
-            )
-
-
-@pytest.mark.slow
-def test_several_processes_use_one_folder(tmp_path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=_put_from_a_process, args=(str(tmp_path), who)) for who in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
-    with Memory.open(tmp_path) as memory:
-        store = ReverieStore(memory)
-        assert len(store.search(("p",), limit=100)) == 21
-        shared = store.get(("p",), "shared")
-        assert shared is not None
-        assert shared.value["n"] == 9
         assert memory.admin.check() == []
 
 
@@ -556,19 +480,6 @@ def test_reading_begins_the_time_anew(memory: Memory, clock: MovableClock) -> No
     assert store.get(USERS, "got") is None
 
 
-def test_reading_does_not_where_it_is_told_so(memory: Memory, clock: MovableClock) -> None:
-    store = ReverieStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
-    store.put(USERS, "k", {})
-    store.put(USERS, "explicit", {})
-    clock.move(minutes=7)
-    store.get(USERS, "k")
-    store.search(())
-    store.get(USERS, "explicit", refresh_ttl=True)
-    clock.move(minutes=7)
-    assert store.get(USERS, "k") is None
-    assert store.get(USERS, "explicit") is not None
-
-
 def test_a_put_after_the_end_makes_a_new_item(
     memory: Memory, store: ReverieStore, clock: MovableClock
 ) -> None:
@@ -643,35 +554,3 @@ def test_many_tasks_use_one_store_and_a_wrong_operation_fails_its_own(memory: Me
         assert {item.key for item in await store.asearch(USERS)} == {"a", "c"}
 
     asyncio.run(run(ReverieStore(memory)))
-
-
-def test_namespaces_of_many_items_are_listed_once(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        store = ReverieStore(memory)
-        store.batch([PutOp(("users", f"u{n % 40}"), f"k{n}", {"n": n}) for n in range(200)])
-        assert len(store.list_namespaces(limit=100)) == 40
-        assert store.list_namespaces(max_depth=1) == [("users",)]
-
-
-def test_a_search_by_filter_reads_its_own_namespace_and_no_more_than_it_needs(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        store = ReverieStore(memory)
-        store.batch(
-            [PutOp(("users", f"u{n % 4}"), f"k{n}", {"n": n, "even": n % 8 == 0}) for n in range(800)]
-        )
-        with _records_read() as keys:
-            assert [item.key for item in store.search(("users", "u0"), filter={"n": 400})] == ["k400"]
-        assert len(keys) == 200
-        with _records_read() as keys:
-            assert len(store.search(("users", "u0"), filter={"even": True}, limit=5)) == 5
-        assert len(keys) < 20
-
-
-def test_an_item_that_several_searches_find_has_a_value_of_its_own_each_time() -> None:
-    with Memory.open(":memory:") as memory:
-        store = ReverieStore(memory)
-        store.put(("a",), "k", {"tags": [{"name": "x"}]})
-        search, longer = SearchOp(("a",)), SearchOp(("a",), limit=5)
-        (one,), (two,), (three,) = store.batch([search, search, longer])  # type: ignore[misc]
-        one.value["tags"][0]["name"] = "y"  # type: ignore[union-attr]
-        assert two.value == three.value == {"tags": [{"name": "x"}]}  # type: ignore[union-attr]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 from collections.abc import Sequence
@@ -102,17 +101,3 @@ def test_langmem_creates_finds_updates_and_deletes(memory: Memory) -> None:
     deleting = calls("manage_memory", action="delete", id=item.key)
     graph(store, deleting, AIMessage("Gone.")).invoke(ask("forget it"), ALICE)
     assert store.search(("memories",)) == []
-
-
-def test_langmem_works_asynchronously(memory: Memory) -> None:
-    store = ReverieStore(memory)
-
-    async def run() -> Any:
-        return await graph(
-            store,
-            calls("manage_memory", action="create", content="Lives in Wremen"),
-            calls("search_memory", query="where does the user live? Wremen"),
-            AIMessage("In Wremen."),
-        ).ainvoke(ask("I live in Wremen"), ALICE)
-
-    assert "Lives in Wremen" in told(asyncio.run(run())["messages"])[-1]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, RunContext
+from pydantic_ai import Agent
 from pydantic_ai.messages import (
     BinaryContent,
     ImageUrl,
@@ -31,13 +31,10 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
-from reverie import AsyncMemory, Memory
-from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie import Memory
+from reverie.domain.errors import InvalidInput
 from reverie.integrations.pydantic_ai import MemoryCapability, MemoryToolset, add_messages, load_history
 from reverie.tools import Toolset
-from tests.llm.server import Script as Wire
-from tests.llm.server import says as wired
-from tests.llm.server import serving
 
 Step = Callable[[list[ModelMessage], AgentInfo], ModelResponse] | ModelResponse
 
@@ -131,13 +128,6 @@ def test_what_was_injected_is_neither_stored_nor_an_echo(memory: Memory) -> None
     assert [hit.content for hit in memory.search("walnuts")] == ["Alice is allergic to walnuts"]
 
 
-def test_a_turn_never_sees_itself(memory: Memory) -> None:
-    script = Script(says("Noted."))
-    agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="cli:1")])
-    agent.run_sync("The zebra crossing is closed")
-    assert "zebra" not in script.instructions
-
-
 def test_the_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
         agent = Agent(
@@ -176,35 +166,6 @@ def test_each_run_has_its_own_memory_and_session(memory: Memory) -> None:
         seen = memory.scoped(f"user:{user}").turns(f"chat:{user}")
         assert [turn.content for turn in seen] == [f"I am {user}", "ok"]
         assert {turn.scope for turn in seen} == {f"user:{user}"}
-
-
-def test_several_runs_at_once_do_not_mix(memory: Memory) -> None:
-    for city in ("Wremen", "Kiel"):
-        memory.save(f"The harbour of {city} is closed")
-
-    async def ask(city: str) -> str:
-        script = Script(says(f"closed in {city}"))
-        agent = Agent(script.model, capabilities=[MemoryCapability(memory, session=f"s:{city}")])
-        await agent.run(f"harbour of {city}?")
-        return script.instructions
-
-    async def both() -> list[str]:
-        return list(await asyncio.gather(ask("Wremen"), ask("Kiel")))
-
-    wremen, kiel = asyncio.run(both())
-    assert "harbour of Wremen is closed" in wremen
-    assert "harbour of Kiel is closed" in kiel
-    assert roles(memory, "s:Kiel") == [("user", "harbour of Kiel?"), ("assistant", "closed in Kiel")]
-
-
-def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
-    async def run() -> list[ModelMessage]:
-        async with AsyncMemory.open(tmp_path) as memory:
-            agent = Agent(Script(says("hello")).model, capabilities=[MemoryCapability(memory, session="s")])
-            await agent.run("hi")
-            return load_history(await memory.session("s"))
-
-    assert len(asyncio.run(run())) == 2
 
 
 def test_streamed_runs_are_recorded(memory: Memory) -> None:
@@ -280,42 +241,6 @@ def test_pictures_and_files_are_named_in_the_turn_and_kept_whole(memory: Memory)
     assert roles(memory, "s")[0] == ("user", "What is on these?\n[image-url]\n[binary]")
     kept = ModelMessagesTypeAdapter.dump_python(load_history(memory.session("s")), mode="json")
     assert kept == ModelMessagesTypeAdapter.dump_python(result.all_messages(), mode="json")
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_it_works_over_the_wire_of_openai(memory: Memory, streamed: bool) -> None:
-    openai = pytest.importorskip("openai")
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    memory.save("Ada's boat lies at berth 7")
-    call = ("call_1", "save_memory", '{"content": "Ada sails on Sundays"}')
-
-    async def run(script: Wire, message: str) -> str:
-        async with openai.AsyncOpenAI(base_url=f"{script.url}/v1", api_key="none", max_retries=0) as client:
-            model = OpenAIChatModel("gpt-5-mini", provider=OpenAIProvider(openai_client=client))
-            agent = Agent(
-                model, instructions="Be brief.", capabilities=[MemoryCapability(memory, session="s")]
-            )
-            before = load_history(memory.session("s"))
-            if not streamed:
-                return (await agent.run(message, message_history=before)).output
-            async with agent.run_stream(message, message_history=before) as result:
-                return "".join([piece async for piece in result.stream_text(delta=True)])
-
-    with serving(wired("", calls=(call,)), wired("At berth 7."), wired("You are welcome.")) as script:
-        first = asyncio.run(run(script, "Where is Ada's boat?"))
-        second = asyncio.run(run(script, "Thanks"))
-    assert [first.strip(), second.strip()] == ["At berth 7.", "You are welcome."]
-    system = [m["content"] for m in script.asked[0]["messages"] if m["role"] in {"system", "developer"}]
-    assert "Be brief." in system[0]
-    assert "Ada's boat lies at berth 7" in "\n".join(system)
-    spoken = [m["role"] for m in script.asked[-1]["messages"] if m["role"] not in {"system", "developer"}]
-    assert spoken == ["user", "assistant", "tool", "assistant", "user"]
-    assert memory.search("when does Ada sail?")[0].content == "Ada sails on Sundays"
-    assert [role for role, _ in roles(memory, "s")] == [
-        "user", "assistant", "tool", "assistant", "user", "assistant",
-    ]  # fmt: skip
 
 
 # -- memory fails ----------------------------------------------------------------------------------------
@@ -458,15 +383,6 @@ def test_the_program_is_given_the_data_of_an_answer(memory: Memory) -> None:
     assert "Alice lives in Kiel" in str(answer.metadata)
 
 
-def test_the_library_s_own_wrappers_work(memory: Memory) -> None:
-    tools = MemoryToolset(memory.tools(), id="mine")
-    script = Script(calls("mem_save_memory", content="Alice lives in Kiel"), says("ok"))
-    wrapped = tools.filtered(lambda ctx, tool: bool(tool.metadata)).prefixed("mem")
-    Agent(script.model, toolsets=[wrapped]).run_sync("hi")
-    assert memory.search("Kiel")
-    assert tools.id == "mine"
-
-
 # -- messages --------------------------------------------------------------------------------------------
 
 WHEN = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -547,24 +463,3 @@ def test_after_new_there_is_no_history(memory: Memory) -> None:
     session.reset()
     assert load_history(session) == load_history(session, everything=True) == []
     assert len(memory.turns("s")) == 8
-
-
-def test_a_closed_memory_says_so_where_messages_are_asked_for() -> None:
-    with Memory.open(":memory:") as memory:
-        session = memory.session("s")
-    with pytest.raises(StoreUnavailable):
-        load_history(session)
-
-
-def test_the_run_s_context_reaches_what_chooses_the_session(memory: Memory) -> None:
-    seen: list[Any] = []
-
-    def name(ctx: RunContext[Any]) -> str:
-        seen.append(ctx.deps)
-        return "chosen"
-
-    Agent(Script(says("ok")).model, capabilities=[MemoryCapability(memory, session=name)]).run_sync(
-        "hi", deps=7
-    )
-    assert seen == [7]
-    assert len(memory.turns("chosen")) == 2

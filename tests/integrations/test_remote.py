@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
 import subprocess
 import sys
@@ -17,9 +16,6 @@ import pytest
 
 from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, StoreUnavailable
 from reverie.integrations.remote import RemoteMemory, RemotePages
-from reverie.repositories.pages import Pages
-from reverie.repositories.working_memory import WorkingMemory
-from reverie.session import Session
 from tests.interfaces.conftest import run_cli
 from tests.interfaces.http.test_http_process import Served, serving
 
@@ -39,92 +35,6 @@ def memory(served: Served, request: pytest.FixtureRequest) -> Iterator[RemoteMem
 
 def connect(served: Served, **options: object) -> RemoteMemory:
     return RemoteMemory(f"http://127.0.0.1:{served.port}", **options)
-
-
-NOT_REMOTE = {
-    "open": "opens a folder",
-    "folder": "is about files",
-    "flush": "is about files",
-    "path": "is about files",
-    "admin": "is in reach by `request`",
-    "dreams": "is in reach by `request`",
-    "documents": "serves a model in this process",
-    "key_value": "serves a model in this process",
-    "tools": "serves a model in this process",
-    "determine_origin": "serves a model in this process",
-    "forget_requests": "is in reach by `request`",
-    "get_turn": "has no operation",
-    "get_paragraph": "has no operation",
-    "acting": "is the token's work",
-    "archive_many": "is in reach by `request`",
-    "end": "is in reach by `request`",
-    "find_session": "has no operation",
-    "is_read_only": "is about files",
-    "label": "is in reach by `request`",
-    "left_out": "is in reach by `request`",
-    "list_own": "is in reach by `request`",
-    "now": "is the server's",
-    "prompts": "is in reach by `request`",
-    "refresh_files": "is about files",
-    "scopes": "is in reach by `request`",
-    "settle": "is in reach by `request`",
-    "subjects": "is in reach by `request`",
-    "title": "is in reach by `request`",
-    "vouch": "is in reach by `request`",
-    "warm_up": "is the server's work",
-}
-
-
-def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
-    whole = RemoteMemory("http://127.0.0.1")
-    for local, remote, left_out in (
-        (Memory, whole, NOT_REMOTE),
-        (
-            Session,
-            whole.session("a"),
-            {
-                *(
-                    "turns",
-                    "recent_turns",
-                    "stored_turns",
-                    "search",
-                    "reset",
-                    "determine_origin",
-                    "is_recorded",
-                ),
-                *("flush", "discard", "redact_text", "redact_json", "rewrite_last_turn", "set_turn_metadata"),
-            },
-        ),
-        (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory", "sanitize"}),
-        (
-            Pages,
-            whole.pages,
-            {
-                *("append_many", "context", "notes", "paragraphs", "overview", "replace"),
-                *("build_static_context", "render_for_prompt"),
-            },
-        ),
-    ):
-        public = {name for name in dir(local) if not name.startswith("_")}
-        assert public - set(dir(remote)) == set(left_out) & public
-        for name in public & set(dir(remote)):
-            if inspect.isfunction(getattr(local, name)):
-                known = set(inspect.signature(getattr(local, name)).parameters) - {"self"}
-                has = set(inspect.signature(getattr(remote, name)).parameters)
-                missing = known - has - (set(NewRecord.__dataclass_fields__) if "fields" in has else set())
-                assert missing <= {
-                    "offset",
-                    "order",
-                    "parts",
-                    "progress",
-                    "prefix",
-                    "guard",
-                    "source",
-                    "is_fresh",
-                } | ({"expected", "reason", "origin"} if local is Pages or name == "edit_page" else set()), (
-                    name,
-                    missing,
-                )
 
 
 def test_the_living_page_is_read_and_edited(memory: RemoteMemory) -> None:
