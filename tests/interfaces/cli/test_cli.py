@@ -459,65 +459,6 @@ def test_context_keeps_to_the_budget_it_is_given(answer: Answer, call: Call, por
     assert pack["hard_tokens"] == 5
 
 
-def lines_file(path: Path, count: int = 6) -> Path:
-    """A file of JSON lines: a conversation in two sessions with `count` turns each."""
-    lines = []
-    for session in ("tide", "gauge"):
-        for n in range(count):
-            message = {
-                "session": session,
-                "role": "user" if n % 2 == 0 else "assistant",
-                "content": f"{session} line {n}",
-            }
-            lines.append(
-                json.dumps(message | {"at": f"2025-03-10T09:{n:02}:00Z"} if session == "tide" else message)
-            )
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
-
-
-def test_a_file_is_read_in_once_however_often_it_is_asked_for(
-    answer: Answer, tmp_path: Path, folder: Path
-) -> None:
-    file = lines_file(tmp_path / "talk.json")
-    first = answer("import", file, "--origin", "import")
-    assert (first["form"], first["sessions"], first["turns"]) == ("messages", 2, 12)
-    assert first["skipped"] == []
-    again = answer("import", file, "--origin", "import")
-    assert (again["sessions"], again["turns"]) == (0, 0)
-    assert again["skipped_by_reason"] == {"known": 12}
-    with Memory.open(folder) as memory:
-        stored = {
-            (turn.session, turn.role, turn.content, turn.speaker)
-            for session in memory.sessions()
-            for turn in memory.turns(session.state.id)
-        }
-    lines = map(json.loads, file.read_text().splitlines())
-    assert stored == {(line["session"], line["role"], line["content"], "") for line in lines}
-
-
-def test_a_longer_file_adds_what_is_new_and_what_is_said_twice_stays_twice(
-    call: Call, tmp_path: Path
-) -> None:
-    file = tmp_path / "talk.jsonl"
-    lines = [json.dumps({"role": "user", "content": text}) for text in ("ping", "ping", "pong")]
-    file.write_text("\n".join(lines[:2]), encoding="utf-8")
-    assert "1 session, 2 turns." in call("import", file, "--origin", "import").stdout
-    file.write_text("\n".join(lines), encoding="utf-8")
-    assert (
-        "(messages): 1 turn.\nSkipped: 2 already known." in call("import", file, "--origin", "import").stdout
-    )
-
-
-def test_messages_without_a_session_belong_to_one_named_after_the_file(
-    call: Call, answer: Answer, tmp_path: Path
-) -> None:
-    file = tmp_path / "talk.jsonl"
-    file.write_text('{"role": "user", "content": "ping"}\n', encoding="utf-8")
-    answer("import", file, "--origin", "import")
-    assert [session["id"] for session in answer("sessions")["sessions"]] == ["import:talk"]
-
-
 # -- the store -------------------------------------------------------------------------------------------
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import shlex
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,7 +20,6 @@ from click.testing import CliRunner, Result
 from reverie.interfaces.cli import main
 from reverie.interfaces.cli.commands.mcp import log_to_stderr
 from reverie.interfaces.cli.main import cli
-from reverie.interfaces.cli.options import ExitCode
 from reverie.memory import Memory
 from reverie.stores.sqlite.store import SQLiteStore
 from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_process
@@ -143,17 +138,6 @@ def test_what_was_typed_is_not_repeated(call: Call, store: Path) -> None:
         assert "password" not in line
 
 
-@pytest.mark.parametrize(
-    "args", [["remember", b"caf\xe9"], ["say", "chat:1", b"caf\xe9"], ["recall", b"caf\xe9"]]
-)
-def test_bytes_that_are_no_utf_8_are_refused(store: Path, args: list[str | bytes]) -> None:
-    before = prints(store)
-    done = run_cli(*args, "--store", store)
-    assert "surrogate" in one_line(done)
-    assert done.returncode == 2
-    assert prints(store) == before
-
-
 def test_standard_input_without_end_is_refused(store: Path) -> None:
     with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
         done = run_process("remember", "-", "--store", store, stdin=endless.stdout)
@@ -162,37 +146,17 @@ def test_standard_input_without_end_is_refused(store: Path) -> None:
     assert done.returncode == 2
 
 
-def test_standard_input_that_is_no_utf_8_is_refused(store: Path) -> None:
-    done = run_cli("remember", "-", "--store", store, input=b"caf\xe9")
-    assert "not UTF-8 text (byte 3)" in one_line(done)
-    assert done.returncode == 2
-
-
-def test_a_file_of_unknown_format_is_refused(call: Call, store: Path, tmp_path: Path) -> None:
-    file = tmp_path / "talk.jsonl"
+def test_bytes_that_are_no_utf_8_are_refused(store: Path) -> None:
     before = prints(store)
-    for text, said in (("{", "Cannot detect the format"), ("", "is empty")):
-        file.write_text(text, encoding="utf-8")
-        result = call("import", file, "--origin", "import")
-        assert said in one_line(result)
-        assert result.exit_code == 2
-    assert prints(store) == before
-
-
-def test_a_broken_turn_is_named_and_the_good_ones_are_imported(
-    call: Call, store: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "talk.jsonl"
-    for broken, said in (
-        ('{"role": "user", "content": 5}', "line 2: turn broken: content is a number"),
-        ('{"role": "king", "content": "hm"}', "line 2: turn broken: role is 'king'"),
-        ('{"role": "user"', "line 2: turn broken: not JSON"),
+    for args, said in (
+        (["remember", b"caf\xe9"], "surrogate"),
+        (["recall", b"caf\xe9"], "surrogate"),
+        (["remember", "-"], "not UTF-8 text (byte 3)"),
     ):
-        file.write_text(f'{{"role": "user", "content": "hello {len(said)}"}}\n{broken}', encoding="utf-8")
-        result = call("import", file, "--origin", "import")
-        assert said in result.output
-        assert "1 turn" in result.output
-        assert result.exit_code == ExitCode.INCOMPLETE
+        done = run_cli(*args, "--store", store, input=b"caf\xe9")
+        assert said in one_line(done)
+        assert done.returncode == 2
+    assert prints(store) == before
 
 
 def test_settings_that_are_wrong_are_named(call: Call, store: Path, tmp_path: Path) -> None:
@@ -218,10 +182,6 @@ def test_an_unknown_id_is_not_found(call: Call, store: Path, command: str, id: s
     assert result.exit_code == 3
     assert repr(id) in line
     assert prints(store) == before
-
-
-def test_an_unknown_id_comes_with_how_to_find_the_right_one(call: Call, store: Path) -> None:
-    assert "`reverie recall WORDS`" in one_line(call("show", "ffffffffffff"))
 
 
 READS = [
@@ -448,123 +408,6 @@ def test_an_answer_that_cannot_be_written_is_an_error(store: Path, command: str)
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
     assert b"Exception" not in done.stderr
-
-
-def talk(path: Path, turns: int) -> Path:
-    """A file of so many turns in one session."""
-    lines = (
-        json.dumps({"session": "long", "role": "user", "content": f"turn {n} about gauge g{n}"})
-        for n in range(turns)
-    )
-    path.write_text("\n".join(lines), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def started() -> Iterator[Start]:
-    """Start `reverie` and leave it running; whatever still runs when the test is over is ended."""
-    all_started: list[subprocess.Popen[bytes]] = []
-
-    def start(*args: str | Path) -> subprocess.Popen[bytes]:
-        pipe = subprocess.PIPE
-        running = subprocess.Popen([*PROGRAM, *args], env=environment(), stdout=pipe, stderr=pipe)
-        all_started.append(running)
-        return running
-
-    yield start
-    for running in all_started:
-        running.kill()
-        running.communicate()
-
-
-def stored(folder: Path) -> int:
-    """Count the turns by the database alone.
-
-    Opening a memory takes longer, and the process that is to be met at work would have ended.
-    """
-    file = folder / "reverie.db"
-    try:
-        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as database:
-            return int(database.execute("SELECT count(*) FROM turns").fetchone()[0])
-    except sqlite3.OperationalError:  # there is no file yet, or no table
-        return 0
-
-
-def until_some_are_stored(folder: Path) -> int:
-    """Wait for the first turns, at most a minute; how many there are then."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if there := stored(folder):
-            return there
-        time.sleep(0.005)
-    raise AssertionError("nothing was stored")
-
-
-@pytest.mark.slow
-def test_recall_and_remember_in_other_processes_while_one_imports(
-    started: Start, folder: Path, tmp_path: Path
-) -> None:
-    running = started(
-        "import", talk(tmp_path / "talk.jsonl", 60_000), "--store", folder, "--origin", "import"
-    )
-    seen = until_some_are_stored(folder)
-    found = run_cli("recall", "gauge g7", "--json", "--store", folder)
-    saved = run_cli("remember", "kept while another process writes", "-q", "--store", folder)
-    assert running.poll() is None, "the file was too short to look in meanwhile"
-    os.kill(running.pid, signal.SIGINT)
-    _, err = running.communicate(timeout=60)
-    assert (running.returncode, err) == (130, f"New memory in {folder}\nreverie: interrupted\n".encode())
-    assert (found.returncode, found.stderr) == (0, b"")
-    assert json.loads(found.stdout)["hits"][0]["content"] == "turn 7 about gauge g7"
-    assert (saved.returncode, saved.stderr) == (0, b"")
-    with Memory.open(folder) as memory:
-        contents = [turn.content for turn in memory.turns("long")]
-        assert memory.get(saved.stdout.decode().strip()) is not None
-        assert memory.admin.check() == []
-    assert len(contents) >= seen
-    assert contents == [f"turn {n} about gauge g{n}" for n in range(len(contents))]
-
-
-@pytest.mark.slow
-def test_two_who_import_the_same_file_at_once_add_it_once(
-    started: Start, folder: Path, tmp_path: Path
-) -> None:
-    turns = 1_000
-    file = talk(tmp_path / "talk.jsonl", turns)
-    both = [
-        started("import", file, "--store", folder, "--origin", "import", "--json", "--quiet")
-        for _ in range(2)
-    ]
-    documents = [json.loads(running.communicate(timeout=110)[0]) for running in both]
-    assert sum(document["turns"] for document in documents) == turns
-    with Memory.open(folder) as memory:
-        assert [turn.content for turn in memory.turns("long")] == [
-            f"turn {n} about gauge g{n}" for n in range(turns)
-        ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_import_is_finished_by_another(
-    started: Start, folder: Path, tmp_path: Path, with_signal: int
-) -> None:
-    turns = 20_000
-    file = talk(tmp_path / "talk.jsonl", turns)
-    running = started("import", file, "--store", folder, "--origin", "import")
-    until_some_are_stored(folder)
-    os.kill(running.pid, with_signal)
-    _, err = running.communicate(timeout=60)
-    there = stored(folder)
-    assert 0 < there < turns
-    if with_signal == signal.SIGINT:
-        assert running.returncode == 130
-        assert err == f"New memory in {folder}\nreverie: interrupted\n".encode()
-    assert run_cli("check", "--store", folder).returncode == 0
-    rest = json.loads(run_cli("import", file, "--store", folder, "--origin", "import", "--json").stdout)
-    assert rest["turns"] == turns - there
-    with Memory.open(folder) as memory:
-        contents = [turn.content for turn in memory.turns("long")]
-    assert contents == [f"turn {n} about gauge g{n}" for n in range(turns)]
 
 
 def test_no_warning_controls_the_terminal(store: Path) -> None:

@@ -20,18 +20,15 @@ from click.testing import Result
 
 from reverie import Memory
 from reverie.domain.conversation import Turn
-from reverie.domain.secrets.redactor import Redactor
 from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.events import (
     EVENTS,
     LONGEST_MESSAGE,
-    HookEvent,
     read_event,
     read_last_exchange,
     truncate_text,
 )
 from reverie.interfaces.hooks.runner import HookOptions, resolve_scope
-from reverie.interfaces.hooks.turns import iterate_kept, keep
 from reverie.llm.embedding import is_loaded_here
 from tests.interfaces.conftest import environment, run_cli
 
@@ -306,17 +303,6 @@ def test_a_kept_event_that_cannot_be_read_is_named_and_stops_nothing(
     _, error = hook("user-prompt", *place, event={"session_id": ID, "prompt": "Bye"})
     assert "01.json'" in error
     assert written(folder)[-1] == ("user", "Bye")
-
-
-def test_a_kept_event_that_another_hook_has_stored_meanwhile_is_passed_over(tmp_path: Path) -> None:
-    for name in ("one", "two", "three"):
-        keep(HookEvent(kind="user-prompt", session=name, prompt="Hello"), tmp_path, Redactor())
-    problems: list[str] = []
-    kept = iterate_kept(tmp_path, problems.append)
-    next(kept)
-    sorted((tmp_path / "hooks").iterdir())[1].unlink()
-    assert [event.session for _, event in kept] == ["three"]
-    assert problems == []
 
 
 @pytest.mark.parametrize(
@@ -1040,14 +1026,3 @@ def test_an_embedder_on_a_server_is_asked_by_hooks_too() -> None:
     assert is_loaded_here("auto")
     assert not is_loaded_here("ollama:bge-m3")
     assert not is_loaded_here(None)
-
-
-def test_it_imports_neither_click_nor_rich(folder: Path) -> None:
-    program = """
-import sys
-from reverie.interfaces.hooks import runner
-runner.run("user-prompt", runner.HookOptions(store=sys.argv[1]), b'{"session_id": "a", "prompt": "b"}')
-print(sorted({name.partition(".")[0] for name in sys.modules} & {"click", "rich", "asyncio", "httpx"}))
-"""
-    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
