@@ -179,12 +179,12 @@ def test_the_compatible_interface_escapes_its_answers(memory: Memory) -> None:
 
 def test_hooks_escape_what_the_agent_reads(memory: Memory) -> None:
     assert memory.path is not None
-    options = HookOptions(store=str(memory.path), all=True, format="text")
+    options = HookOptions(store=str(memory.path), format="text")
     for name, event in (
         ("session-start", {"source": "startup"}),
         ("user-prompt", {"prompt": "Which boats?"}),
         ("user-prompt", {"prompt": "And which boats are hers?"}),
     ):
-        shown = run(name, options, json.dumps({"session_id": "s", **event}).encode())
+        shown = run(name, options, json.dumps({"session_id": str(event), **event}).encode())
         assert "Boats" in shown
         check(name, shown)
