@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sized
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from reverie import (
     EVERY_SCOPE,
-    AsyncMemory,
     InvalidInput,
     Memory,
     MemoryReader,
@@ -215,22 +213,6 @@ def test_pages_are_read_and_not_written(memory: Memory) -> None:
     assert "five" in memory.pages.read()
 
 
-def test_scratchpads_shelves_and_working_memory_are_each_scopes_own(memory: Memory) -> None:
-    alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
-    for scope in (alice, bob, memory.scoped("")):
-        scope.scratchpad.set("goal", f"of {scope.scope!r}")
-        scope.key_value("app").put(("a",), "k", {"text": f"of {scope.scope!r}"})
-        scope.session("chat:1").working.set("log", f"of {scope.scope!r}")
-    for scope in (alice, bob, memory.scoped("")):
-        mine = f"of {scope.scope!r}"
-        assert scope.scratchpad.get("goal") == mine
-        assert scope.session("chat:1").working.get("log") == mine
-        kept = scope.key_value("app").get(("a",), "k")
-        assert kept is not None
-        assert kept.value == {"text": mine}
-    assert memory.scratchpad.get("goal") == "of ''"
-
-
 def test_a_session_stored_under_its_plain_name_keeps_it(memory: Memory) -> None:
     memory._parts.sessions.open("chat:1", "user:alice").add("user", "Hello")
     alice = memory.scoped("user:alice")
@@ -238,27 +220,6 @@ def test_a_session_stored_under_its_plain_name_keeps_it(memory: Memory) -> None:
     assert contents(alice.turns("chat:1")) == ["Hello"]
     assert contents(alice.search("hello", session="chat:1", sources="turns")) == ["Hello"]
     assert alice.delete_session("chat:1") == 1
-
-
-def test_the_adapters_for_findings_work_within_a_scope(memory: Memory) -> None:
-    alice = FILTools(memory.scoped("user:alice"))
-    alice.remember_fil(["The API allows 100 calls"])
-    assert contents(alice.recall("API calls")) == ["The API allows 100 calls"]
-    assert FILTools(memory.scoped("user:bob")).recall("API calls") == []
-
-
-def test_asynchronously(tmp_path: Path) -> None:
-    async def live() -> list[str]:
-        async with AsyncMemory.open(tmp_path) as memory:
-            task = memory.scoped("user:alice").scoped("task:x")
-            saved = await task.save(NUTS)
-            await task.promote(saved.record.id, to="user:alice")
-            chat = await task.session("chat:1")
-            await chat.add("user", "Who is allergic?")
-            assert (await task.stats()).turns == 1
-            return contents(await memory.scoped("user:alice").search("nuts"))
-
-    assert asyncio.run(live()) == [NUTS]
 
 
 # -- promotion ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
+from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound
 from reverie.domain.scope import visible_scopes
 from tests.factories import get_search_index
 
@@ -259,29 +259,3 @@ def test_the_same_question_has_the_same_answer_after_opening_again(texts: list[s
                 if n == 1:
                     get_search_index(memory).fold()
         assert answers[0] == answers[1] == answers[2]
-
-
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=not SECONDS)
-@given(replay=st.integers(1, 6), between=st.integers(0, 8), close=st.booleans())
-def test_what_was_shown_is_shown_again_once_it_has_scrolled_out(
-    replay: int, between: int, close: bool
-) -> None:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        wanted = Settings(replay_turns=replay)
-        memory = Memory.open(folder, settings=wanted)
-        known = memory.save("The harbour crane is painted yellow").record.id
-        session = memory.session("s")
-        session.add("user", "what colour is the harbour crane?")
-        assert known in {hit.id for hit in session.context().hits}
-        assert known in {hit.id for hit in session.context().hits}, "asked again for the same turn"
-        for n in range(between):
-            session.add("assistant", f"line {n} of a song")
-        if close:
-            memory.close()
-            memory = Memory.open(folder, settings=wanted)
-            session = memory.session("s")
-        session.add("user", "and the crane of the harbour, which colour?")
-        shown = known in {hit.id for hit in session.context().hits}
-        # The turn it was shown for, what came between, and the new turn: is the first still replayed?
-        assert shown == (between + 2 > replay)
-        memory.close()

@@ -73,34 +73,3 @@ def test_a_folder_on_a_read_only_mount_can_be_read(tmp_path: Path, state: str) -
     assert (watched.returncode, "is read-only" in watched.stderr) == (4, True)
     assert {file: file.read_bytes() for file in before} == before
     memory.close()
-
-
-def test_a_folder_whose_rights_allow_no_writing_can_be_read(tmp_path: Path) -> None:
-    folder = tmp_path / "m"
-    with Memory.open(folder) as memory:
-        memory.save("Likes tea")
-        memory.session("cli:1").add("user", "Where is the tea?")
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    for place in [*before, folder, *(each for each in folder.rglob("*") if each.is_dir())]:
-        place.chmod(0o555 if place.is_dir() else 0o444)
-    ran = subprocess.run(
-        [*_without_the_rights_of_root(), sys.executable, "-c", textwrap.dedent(_READ), str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stderr == ""
-    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
-
-
-def _without_the_rights_of_root() -> list[str]:
-    """Return what runs a command for which files can be read-only."""
-    if os.getuid():
-        return []
-    if (setpriv := shutil.which("setpriv")) is None:
-        pytest.skip("nothing is read-only for root, and there is no setpriv here")
-    rights = "-dac_override,-dac_read_search"
-    return [setpriv, f"--bounding-set={rights}", f"--inh-caps={rights}"]
