@@ -412,7 +412,7 @@ class _Batch:
             return
         content, known = render_expected_content(self._store, self._ledger, _PAGE), self._ledger.find(_PAGE)
         if content is not None and (known is None or not _has_same_content(known, content.data)):
-            self._write(_PAGE, content)
+            self._write(_PAGE)
 
     # -- one file ----------------------------------------------------------------------------------------
 
@@ -459,15 +459,14 @@ class _Batch:
             return layout.render_addition(name, new, to_empty=known.pieces == 0) if in_order else None
         return None
 
-    def _write(self, path: str, content: ExpectedContent | None = None) -> None:
-        """Write a file with some content, or remove it; by default with its content from the store."""
+    def _write(self, path: str) -> None:
+        """Write a file with its content from the store, or remove it."""
         with self._record_failure(path):
             known, seen = self._ledger.find(path), self._disk.stat(path)
-            if content is None:
-                values = read_values(self._store, self._ledger, path)
-                content = render_values(path, values)
-                if layout.parse_form(path) == "lines":
-                    self._ledger.set_ids(path, [value.id for value in values])
+            values = read_values(self._store, self._ledger, path)
+            content = render_values(path, values)
+            if layout.parse_form(path) == "lines":
+                self._ledger.set_ids(path, [value.id for value in values])
             if seen is not None:
                 self._settle_present(path, seen, known, content)
             elif content is None:
@@ -519,8 +518,6 @@ class _Batch:
                 self._report.removed += 1
             else:
                 self._defer_to_import(path)
-        elif known is not None and _is_extension(path, known, content.data):
-            self._record_written(path, self._disk.append(path, content.data[known.size :], seen), content)
         else:
             after = self._disk.replace(path, content.data, seen, fsync=_needs_fsync(path))
             self._keep_base_of_recovered(known)
@@ -571,15 +568,8 @@ def _is_torn(path: str, data: bytes, known: FileRecord | None, content: Expected
     """Return whether data is the known file with a part of what should follow, as after a kill."""
     if content is None or layout.parse_form(path) not in _GROWING or not content.data.startswith(data):
         return False
-    return known is None or _is_extension(path, known, data)
-
-
-def _is_extension(path: str, known: FileRecord, data: bytes) -> bool:
-    """Return whether data is the known content with more appended."""
-    return (
-        layout.parse_form(path) in _GROWING
-        and len(data) > known.size
-        and compute_checksum(data[: known.size]) == known.checksum
+    return known is None or (
+        len(data) > known.size and compute_checksum(data[: known.size]) == known.checksum
     )
 
 

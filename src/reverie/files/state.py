@@ -30,7 +30,8 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.files.layout import SESSIONS
 from reverie.stores.forks import not_forking, pause_for_forks
-from reverie.stores.sqlite.connections import get_file_identity
+from reverie.stores.sqlite.connections import get_file_identity, open_connection
+from reverie.stores.sqlite.database_file import remove_file
 from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
 
 FILES_DATABASE = "files.db"
@@ -458,11 +459,9 @@ class FileState(FileStateReader):
 
     def _remove(self) -> None:
         """Remove a database that is damaged or foreign; others who have it open notice that."""
-        try:
-            for suffix in ("", "-wal", "-shm"):
-                Path(self._path + suffix).unlink(missing_ok=True)
-        except OSError as error:
-            raise StateUnavailable(f"{self._path!r} is broken and cannot be removed: {error}") from error
+        remove_file(Path(self._path))
+        if os.path.lexists(self._path):
+            raise StateUnavailable(f"{self._path!r} is broken and cannot be removed: delete it")
 
     def _close_connection(self) -> None:
         if self._file is not None:
@@ -511,21 +510,14 @@ def _connect(path: str) -> sqlite3.Connection:
             os.fchmod(handle, 0o600)
         finally:
             os.close(handle)
-    file = sqlite3.connect(
+    file = open_connection(
         f"{Path(path).as_uri()}?mode=rw",
-        uri=True,
-        timeout=0,
-        isolation_level=None,
-        check_same_thread=False,
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = OFF",
+        "PRAGMA temp_store = MEMORY",
+        "PRAGMA secure_delete = ON",
     )
     try:
-        for pragma in (
-            "journal_mode = WAL",
-            "synchronous = OFF",
-            "temp_store = MEMORY",
-            "secure_delete = ON",
-        ):
-            file.execute(f"PRAGMA {pragma}").close()
         if _read_format_ids(file) != _OURS:
             _make(file)
     except (sqlite3.Error, UnicodeDecodeError):

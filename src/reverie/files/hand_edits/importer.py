@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -30,6 +31,8 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import PageParts, split_page, strip_intact_block
 from reverie.domain.page import MEMORY as MEMORY_PAGE
+from reverie.domain.record import Record
+from reverie.domain.text.ids import is_id
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, UnsafePath
 from reverie.files.hand_edits.intake import (
@@ -203,6 +206,8 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
     {"record": "record", "lines": "record", "page": "page", "log": "page", "session": "session"}
 )
 
+_QUOTED = defer_regex(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
+_FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState) for each in fields(kind))
 _ESCAPED_BYTE = defer_regex(r"\\u(dc[89a-f][0-9a-f])")
 
 
@@ -406,7 +411,7 @@ class HandEditImporter:
         before, now = self._problems, self._store.sequence()
         self._problems = {}
         for path, broken in run.problems.items():
-            problem = _Problem(broken.why, self._stat(path), now, path in run.emptied)
+            problem = _Problem(_remove_quotations(broken.why), self._stat(path), now, path in run.emptied)
             if path not in before or before[path]._replace(sequence=now) != problem:
                 _log.warning("not taken in: %s", broken)
             self._problems[path] = problem
@@ -423,6 +428,11 @@ def is_missing(path: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def _remove_quotations(why: str) -> str:
+    """Return a message without quotations, which may be of the file, except names of fields and ids."""
+    return _QUOTED.sub(lambda quoted: quoted[0] if quoted[2] in _FIELDS or is_id(quoted[2]) else "'…'", why)
 
 
 def _list_problems(noted: Mapping[str, _Problem]) -> list[BrokenFile]:
