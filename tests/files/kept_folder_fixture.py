@@ -57,12 +57,6 @@ class KeptFolder(MirroredFolder):
         other.write_text(text.replace(old, new))
         other.rename(file)
 
-    def edit_in_place(self, path: str, old: str, new: str) -> None:
-        file = self.root / path
-        text = file.read_text()
-        assert old in text
-        file.write_text(text.replace(old, new))
-
     def content(self, number: int) -> str:
         (found,) = self.store.records([f"{number:012x}"])
         return found.content

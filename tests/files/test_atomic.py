@@ -174,20 +174,6 @@ def test_an_edit_just_before_the_removal_is_put_back(
     assert (root / FILE).read_bytes() == b"theirs\n"
 
 
-def test_folders_that_become_empty_are_removed_and_others_stay(root: Path) -> None:
-    disk = AtomicFolder(root)
-    deep, beside = "memory/.archive/a/b/1.json", "memory/.archive/2.json"
-    seen, other = written(disk, deep, b"x"), written(disk, beside, b"y")
-    disk.remove(deep, seen)
-    assert sorted(os.listdir(root / "memory/.archive")) == ["2.json"]
-    (root / "memory/.archive/mine.txt").write_text("a person's")
-    disk.remove(beside, other)
-    assert sorted(os.listdir(root / "memory/.archive")) == ["mine.txt"]
-    top = written(disk, "memory/3.json", b"z")
-    disk.remove("memory/3.json", top)
-    assert (root / "memory").is_dir()
-
-
 def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
     script = f"""
         import resource, signal
@@ -214,23 +200,3 @@ def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
     assert (ran.returncode, ran.stdout.split()) == (0, [str(errno.EFBIG)] * 3), ran.stderr
     assert (root / FILE).read_bytes() == b"x" * 6000
     assert not (root / "memory/2.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("path", "told"),
-    [
-        (FILE, FILE),
-        ("memory/MEMORY.md", "memory/MEMORY.md"),
-        ("sessions/a%2Fb~12345678.jsonl", "sessions/a%2Fb~12345678.jsonl"),
-        (f"memory/{'a/' * 99}1.json", "memory/1.json"),
-    ],
-)
-def test_what_was_left_tells_which_file_it_belongs_to(tmp_path: Path, path: str, told: str) -> None:
-    disk = AtomicFolder(tmp_path)
-    draft = disk._write_draft(path, b"left", False)
-    ((left, belongs),) = disk.list_drafts()
-    assert tmp_path / left == Path(draft)
-    assert belongs == told
-    assert disk.put_back(left, belongs)
-    assert (tmp_path / belongs).read_bytes() == b"left"
-    assert disk.list_drafts() == []

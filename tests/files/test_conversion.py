@@ -139,15 +139,6 @@ def test_whoever_is_killed_while_converting_loses_nothing(
     assert "memory/episodic/2026-03-01.jsonl" in packed["files.records.backup-1.zip"]
 
 
-_CONVERTED = """
-import sys
-from reverie import Memory
-print("begun", flush=True)
-with Memory.open(sys.argv[1], files="pages", embedder="none") as memory:
-    memory.flush()
-"""
-
-
 def test_the_choice_of_files_is_stored_with_the_memory(folder: Path, tmp_path: Path) -> None:
     with Memory.open(folder, files="records", embedder="none") as memory:
         memory.save("Bob likes tea", category="food")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Memory, Settings, StoreUnavailable
+from reverie import Memory, StoreUnavailable
 from reverie.files.state import FileState, StateUnavailable
 from tests.support.rights import without_rights_of_root
 
@@ -59,21 +59,6 @@ def test_a_backup_onto_a_full_disk_names_the_backup(disk: Path, tmp_path: Path) 
             memory.admin.backup(target)
         memory.save("Bo lives in Rome")
     assert [file.name for file in disk.iterdir()] == ["filler"]
-
-
-def test_the_doctor_tells_that_files_db_finds_no_room(disk: Path) -> None:
-    with Memory.open(disk / "memory", embedder="none") as memory:
-        memory.save("Ana lives in Porto")
-    settings = Settings(files="none", embedder="none")
-    with Memory.open(disk / "memory", settings=settings) as other:
-        other.list()  # from now on its database needs no more room to be read
-        with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
-            while True:
-                file.write(b"x" * 1_024)
-        with Memory.open(disk / "memory", embedder="none") as memory:
-            diagnosis = memory.admin.doctor()
-    assert "file-problem" in {finding.code for finding in diagnosis.findings}
-    assert all(ADVICE in finding.what for finding in diagnosis.findings if finding.part == "files")
 
 
 def test_a_folder_that_may_not_be_read_is_not_said_to_be_removed(tmp_path: Path) -> None:

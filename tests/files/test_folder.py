@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -22,9 +21,7 @@ from reverie.files import mirror as writer
 from tests.files.kept_folder_fixture import KeptFolder
 from tests.files.mirror_fixture import (
     assert_files_match,
-    make_page,
     read_all_files,
-    render_all_files,
     write_samples,
 )
 from tests.support.contract.factories import (
@@ -89,42 +86,6 @@ def test_what_another_process_committed_and_did_not_write_is_written_at_the_next
     assert_files_match(kept_folder)
 
 
-@pytest.mark.parametrize(
-    ("top", "how"), [("memory", "refresh"), ("sessions", "sync"), ("memory", "notice"), ("memory", "start")]
-)
-def test_a_folder_that_was_lost_is_written_again_and_nothing_is_archived(
-    kept_folder: KeptFolder, top: str, how: str
-) -> None:
-    before = render_all_files(kept_folder.store, kept_folder.state)
-    shutil.rmtree(kept_folder.root / top)
-    match how:
-        case "refresh":
-            kept_folder.folder.refresh()
-        case "sync":
-            kept_folder.folder.sync()
-        case "notice":
-            kept_folder.commit_and_mirror(make_change(make_page(), make_page("else\n")))
-            before["memory/MEMORY.md"] = b"else\n"
-        case _:
-            kept_folder.folder.close()
-            kept_folder.open()
-            kept_folder.folder.start()
-    kept_folder.folder.flush()
-    assert read_all_files(kept_folder.root) == before
-    assert_files_match(kept_folder)
-
-
-def test_a_state_that_was_removed_costs_no_edit_and_no_record(kept_folder: KeptFolder) -> None:
-    kept_folder.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    for name in ("files.db", "files.db-wal", "files.db-shm"):
-        (kept_folder.root / name).unlink()
-    kept_folder.folder.refresh()
-    kept_folder.folder.flush()
-    kept_folder.folder.sync()
-    assert kept_folder.content(2) == "By hand"
-    assert_files_match(kept_folder)
-
-
 def test_a_broken_file_is_a_problem_until_it_is_mended(kept_folder: KeptFolder) -> None:
     good = kept_folder.read("memory/000000000002.json").decode()
     kept_folder.edit("memory/000000000002.json", good, good[:-20])
@@ -185,27 +146,6 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         gate.release(1_000)
 
     return let_on
-
-
-def test_much_that_is_missing_is_written_in_the_background(tmp_path: Path, slow: Callable[[], None]) -> None:
-    kept_folder = KeptFolder(tmp_path / "memory")
-    for number in range(1, 60):
-        kept_folder.commit(make_additions(make_record(number)))
-    kept_folder.folder.start()
-    began = time.monotonic()
-    assert not kept_folder.folder.flush(0.01)
-    assert time.monotonic() - began < 10, "the background holds the state for 20 s"
-    kept_folder.change_store(make_additions(make_record(100)))  # does not wait
-    kept_folder.folder.refresh()
-    while not kept_folder.folder._catching_up:
-        time.sleep(0.01)
-    assert "being written" in kept_folder.folder.take_in().failure
-    slow()
-    assert kept_folder.folder.flush()
-    assert_files_match(kept_folder)
-    assert kept_folder.folder.take_in().failure == ""
-    kept_folder.close()
-    assert "closed" in kept_folder.folder.take_in().failure
 
 
 def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(

@@ -14,7 +14,6 @@ import pytest
 from reverie import Memory
 from reverie.domain.living_page import parse_line
 from reverie.files import folder
-from reverie.files.state import FileState
 from tests.files.kept_folder_fixture import KeptFolder
 from tests.files.mirror_fixture import (
     assert_files_match,
@@ -106,43 +105,6 @@ def test_closing_writes_changes_that_were_published_out_of_order(late: KeptFolde
     late.folder.close()
     late.open()
     assert (late.root / "memory/00000000003e.json").exists()
-    assert_files_match(late)
-
-
-def test_nobody_waits_for_ever_for_another_who_writes_files(
-    late: KeptFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder, "DELAY_S", 0.01)
-    real = FileState.lock
-    monkeypatch.setattr(FileState, "lock", lambda state, patience_s=0.0: real(state, 0.05))
-    other = FileState(late.root)
-    with real(other):
-        late.change_store(make_additions(make_record(60)))
-        late.folder._write_all()
-        assert not late.folder.flush(0.3)
-        late.folder.refresh()
-        assert not (late.root / "memory/00000000003c.json").exists()
-    other.close()
-    assert late.folder.flush()
-    assert_files_match(late)
-
-
-def test_flush_says_that_files_could_not_be_written(
-    late: KeptFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder, "_DUE_EVERY_S", 600.0)
-    real = late.folder._mirror.disk.create
-
-    def refuse(*args: object, **options: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(late.folder._mirror.disk, "create", refuse)
-    late.change_store(make_additions(make_record(60)))
-    assert not late.folder.flush()
-    assert "No space left" in late.folder.problems()[0].what
-    monkeypatch.setattr(late.folder._mirror.disk, "create", real)
-    assert late.folder.flush()
-    assert late.folder.problems() == []
     assert_files_match(late)
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, date
-from types import MappingProxyType
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, format_daily_note_name
-from reverie.domain.text.timestamps import format_time
 from reverie.files.layout import (
     FileLocation,
     build_path,
@@ -20,13 +16,10 @@ from reverie.files.layout import (
     parse_path,
     render_addition,
     render_log,
-    render_record,
-    render_session,
-    render_turns,
     split_numbered_path,
 )
 from tests.factories import make_page, make_paragraph
-from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.support.contract.factories import NOW, make_record, make_session, make_turn
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
 moments = st.datetimes(timezones=st.just(UTC))
@@ -114,64 +107,6 @@ def test_a_path_says_what_should_stand_there() -> None:
         assert parse_form(path) == place.form
 
 
-def test_what_is_not_ours_has_no_place() -> None:
-    for path in [
-        "reverie.db",
-        "files.db",
-        "index/1/meta.json",
-        "memory",
-        "memory/",
-        "memory/.json",
-        "memory/.x.md",
-        "memory/.reverie/0a-x.json",
-        "memory/.git/config.json",
-        "memory/a/.b/c.json",
-        "memory/.archive/.archive/x.json",
-        "memory/notes.txt",
-        "memory/a.jsonl",
-        "memory/episodic/a.jsonl",
-        "sessions/a/b.jsonl",
-        "sessions/a.json",
-        "sessions/.jsonl",
-        "memory//x.json",
-        "memory/x.json.recovered-1",
-        "../memory/x.json",
-        "memory/../x.json",
-    ]:
-        assert parse_path(path) is None
-        assert parse_form(path) is None
-
-
-def test_a_record_stands_field_by_field_without_what_every_new_record_has() -> None:
-    wordy = make_record(
-        content='Prefers "short"\nanswers – immer',
-        category="user-preferences/style",
-        tags=("tone", "größe"),
-        pinned=True,
-        seen_count=2,
-        last_seen_at=make_time(1),
-        metadata=MappingProxyType({"b": "2", "a": "1\t"}),
-    )
-    assert render_record(wordy).decode() == (
-        "{\n"
-        '  "id": "000000000001",\n'
-        '  "content": "Prefers \\"short\\"\\nanswers – immer",\n'
-        '  "created_at": "2026-03-01T12:00:00Z",\n'
-        f'  "last_seen_at": "{format_time(make_time(1))}",\n'
-        '  "category": "user-preferences/style",\n'
-        '  "kind": "fact",\n'
-        '  "tags": ["tone", "größe"],\n'
-        '  "pinned": true,\n'
-        '  "seen_count": 2,\n'
-        '  "metadata": {\n'
-        '    "b": "2",\n'
-        '    "a": "1\\t"\n'
-        "  }\n"
-        "}\n"
-    )
-    assert list(json.loads(render_record(make_record()))) == ["id", "content", "created_at", "kind"]
-
-
 def test_history_has_blank_lines_between_paragraphs_and_a_note_has_none() -> None:
     assert render_log("HISTORY.md", [paragraph(1), paragraph(2)]) == (
         b"[2026-03-01 12:01] Paragraph 1\n\n[2026-03-01 12:02] Paragraph 2\n"
@@ -189,29 +124,3 @@ def test_adding_to_a_log_gives_what_writing_it_anew_gives(before: int, name: str
     begin = render_log(name, all_of_them[:before])
     added = render_addition(name, all_of_them[before:], to_empty=not before)
     assert begin + added == render_log(name, all_of_them)
-
-
-def test_a_session_is_a_line_of_what_is_kept_and_a_line_a_turn() -> None:
-    state = make_session("telegram:12345", window_start=1, summary="Earlier: x", scope="user:a")
-    spoken = [
-        make_turn(0, state.id, scope="user:a"),
-        make_turn(
-            1,
-            state.id,
-            role="assistant",
-            content="",
-            tool_calls=(ToolCall(id="c1", name="exec", arguments='{"a": 1}'),),
-            speaker="Bot",
-        ),
-        make_turn(2, state.id, role="tool", content="a\u2028b\x85c\rd\ne", tool_call_id="c1"),
-    ]
-    lines = render_session(state, spoken).decode().split("\n")
-    assert lines.pop() == ""
-    assert SessionState.from_dict(json.loads(lines[0])) == state
-    assert lines[1] == (
-        f'{{"id": "{spoken[0].id}", "position": 0, "role": "user", "at": "2026-03-01T12:00:00Z", '
-        '"content": "Words of turn 0", "scope": "user:a"}'
-    )
-    read = [Turn.from_dict({"session": state.id, **json.loads(line)}) for line in lines[1:]]
-    assert read == spoken
-    assert render_session(state, spoken[:2]) + render_turns(spoken[2:]) == render_session(state, spoken)

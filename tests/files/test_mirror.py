@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Change, JournalEntry
-from reverie.domain.page import MEMORY, Page, Paragraph
-from reverie.domain.record import Record
-from reverie.files.layout import build_stem
+from reverie.domain.change import Change
+from reverie.domain.page import MEMORY, Page
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.mirror_fixture import (
     MirroredFolder,
@@ -30,7 +28,6 @@ from tests.support.contract.factories import (
     make_change,
     make_record,
     make_removals,
-    make_session,
     make_time,
     make_turn,
 )
@@ -104,38 +101,6 @@ def test_turns_and_paragraphs_are_added_to_their_files(mirrored_folder: Mirrored
     assert_files_match(mirrored_folder)
 
 
-def test_a_change_of_a_session_or_log_that_is_no_addition_writes_it_anew(
-    mirrored_folder: MirroredFolder,
-) -> None:
-    write_samples(mirrored_folder)
-    state = make_session("telegram:1")
-    mirrored_folder.commit_and_mirror(make_change(state, replace(state, window_start=1, summary="before")))
-    assert_files_match(mirrored_folder)
-    mirrored_folder.commit_and_mirror(
-        make_change(make_turn(0, "telegram:1"), replace(make_turn(0, "telegram:1"), content="said otherwise"))
-    )
-    assert_files_match(mirrored_folder)
-    mirrored_folder.commit_and_mirror(make_additions(make_paragraph(7, position=1.5)))
-    assert_files_match(mirrored_folder)
-    mirrored_folder.commit_and_mirror(make_removals(make_paragraph(1)))
-    assert_files_match(mirrored_folder)
-    mirrored_folder.commit_and_mirror(make_removals(make_paragraph(2), make_paragraph(7, position=1.5)))
-    assert not (mirrored_folder.root / "memory/HISTORY.md").exists()
-    assert_files_match(mirrored_folder)
-
-
-def test_a_session_and_a_page_that_are_gone_leave_no_file(mirrored_folder: MirroredFolder) -> None:
-    write_samples(mirrored_folder)
-    mirrored_folder.commit_and_mirror(
-        make_removals(
-            make_turn(1, "telegram:1"), make_turn(0, "telegram:1"), make_session("telegram:1"), make_page()
-        )
-    )
-    assert not (mirrored_folder.root / "sessions/telegram:1.jsonl").exists()
-    assert not (mirrored_folder.root / "memory/MEMORY.md").exists()
-    assert_files_match(mirrored_folder)
-
-
 @BOTH
 def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
@@ -156,28 +121,7 @@ def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) ->
 # -- random changes ----------------------------------------------------------------------------------------
 
 
-def is_in_log_or_on_page(row: JournalEntry, layout: str) -> bool:
-    return any(
-        isinstance(value, Paragraph) or (isinstance(value, Record) and build_stem(value, layout) is not None)
-        for value in row.values
-    )
-
-
 # -- lost and foreign --------------------------------------------------------------------------------------
-
-
-@BOTH
-def test_without_its_state_only_what_differs_is_written(mirrored_folder: MirroredFolder) -> None:
-    write_samples(mirrored_folder)
-    times = {
-        path: (mirrored_folder.root / path).stat().st_mtime_ns
-        for path in read_all_files(mirrored_folder.root)
-    }
-    mirrored_folder.lose_state()
-    outcome = mirrored_folder.mirror.write()
-    assert (outcome.written, outcome.removed, outcome.edited) == (0, 0, [])
-    assert {path: (mirrored_folder.root / path).stat().st_mtime_ns for path in times} == times
-    assert_files_match(mirrored_folder)
 
 
 @pytest.mark.parametrize("mirrored_folder", ["records"], indirect=True)

@@ -134,37 +134,6 @@ def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> N
         assert_files_match(mirrored_folder)
 
 
-def test_what_a_person_deleted_is_not_written_again(tmp_path: Path) -> None:
-    for mirrored_folder, path, change in open_for_each_edit(tmp_path):
-        write_samples(mirrored_folder)
-        (mirrored_folder.root / path).unlink()
-        change(mirrored_folder)
-        assert not (mirrored_folder.root / path).exists()
-        with mirrored_folder.state.lock() as ledger:
-            ledger.drop([path])
-            ledger.mark_due([path])
-        mirrored_folder.mirror.write()
-        assert_files_match(mirrored_folder)
-
-
-def test_an_edit_that_slips_in_while_a_file_is_replaced_is_kept(
-    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_samples(mirrored_folder)
-    file = mirrored_folder.root / "memory/MEMORY.md"
-    real = mirrored_folder.mirror.disk.replace
-
-    def late(*args: object, **options: object) -> object:
-        file.write_bytes(b"By hand\n")
-        return real(*args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(mirrored_folder.mirror.disk, "replace", late)
-    outcome = mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("By the program\n")))
-    assert outcome.edited == ["memory/MEMORY.md"]
-    assert file.read_bytes() == b"By hand\n"
-    assert mirrored_folder.state.due() == ["memory/MEMORY.md"]
-
-
 # -- interrupted -------------------------------------------------------------------------------------------
 
 

@@ -216,13 +216,6 @@ def test_what_an_edited_record_leaves_out_stays() -> None:
     assert read({"tags": [], "metadata": {}}, base=base) == make_record(pinned=True, metadata=NOTHING)
 
 
-def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
-    said = parsing.build_turn(
-        make_turn_line(content="x"), id="0" * 12, state=make_session(), position=3, now=NOW
-    )
-    assert (said.role, said.position, said.at, said.session) == ("user", 3, NOW, "chat:1")
-
-
 def test_the_moment_of_a_paragraph() -> None:
     for name, text, moment in [
         ("HISTORY.md", "[2026-02-07 10:30] Atlas.", datetime(2026, 2, 7, 10, 30, tzinfo=UTC)),

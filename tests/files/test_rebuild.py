@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -23,7 +22,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
-from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
+from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
@@ -170,16 +169,6 @@ def test_records_of_every_kind_come_back(
     assert content_of(folder)["records"] == numbered
 
 
-def test_times_that_no_file_says_are_those_of_the_file(folder: Path) -> None:
-    with open_edited_folder(folder) as edited_folder:
-        fill(edited_folder)
-    os.utime(folder / "memory/MEMORY.md", ns=(NOW.timestamp().__int__() * 10**9,) * 2)
-    lose(folder)
-    again(folder)
-    with open_edited_folder(folder) as edited_folder:
-        assert edited_folder.store.pages(["MEMORY.md"])[0].updated_at == NOW
-
-
 def test_twice_gives_the_same_and_keeps_what_was_there(folder: Path) -> None:
     with open_edited_folder(folder) as edited_folder:
         fill(edited_folder)
@@ -195,17 +184,6 @@ def test_twice_gives_the_same_and_keeps_what_was_there(folder: Path) -> None:
     kept = SQLiteStore(folder / "reverie.db.broken-1", analyse=analyze, create=False)
     assert everything(kept) == first
     kept.close()
-
-
-def test_what_a_killed_rebuild_has_left_is_removed(folder: Path) -> None:
-    with open_edited_folder(folder) as edited_folder:
-        fill(edited_folder)
-    lose(folder)
-    left = folder / ".rebuilding-0123456789ab"
-    left.mkdir()
-    (left / "reverie.db").write_bytes(b"half")
-    again(folder)
-    assert not list(folder.glob(".rebuilding-*"))
 
 
 @pytest.mark.parametrize("damage", ["garbage", "header", "torn", "definitions"])
@@ -375,15 +353,6 @@ def test_a_folder_without_files_and_a_newer_database_are_refused(folder: Path) -
     with pytest.raises(StoreIncompatible, match="newer"):
         again(folder, force=True)
     assert database.read_bytes() == data
-
-
-def test_nothing_is_done_while_others_write_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reverie.files.rebuild._PATIENCE_S", 0.1)
-    with open_edited_folder(folder) as edited_folder:
-        fill(edited_folder)
-        with edited_folder.state.lock(), pytest.raises(StoreUnavailable, match="try again"):
-            again(folder, force=True)
-    assert not list(folder.glob("reverie.db.broken*"))
 
 
 _KILLED = """

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sqlite3
 import stat
-import subprocess
-import sys
-import textwrap
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +17,6 @@ from reverie.files.state import (
     FileRecord,
     FileState,
     MirrorProgress,
-    StateBusy,
     StateUnavailable,
     compute_checksum,
 )
@@ -37,59 +32,6 @@ def state(tmp_path: Path) -> Iterator[FileState]:
     opened = FileState(tmp_path)
     yield opened
     opened.close()
-
-
-def holding(folder: Path, more: str) -> subprocess.Popen[str]:
-    """A process that takes the lock, says so, and goes on with what it is told."""
-    script = f"""
-        import os, sys, time
-        from pathlib import Path
-        from reverie.files.state import *
-        state = FileState(Path({str(folder)!r}))
-        with state.lock() as ledger:
-            ledger.put([FileRecord("memory/child.json", 1, 2, 3)])
-            print("locked", flush=True)
-            {more}
-        print("let go", flush=True)
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "locked\n"
-    return process
-
-
-def ended(process: subprocess.Popen[str]) -> None:
-    process.communicate()
-
-
-def test_another_process_is_kept_out_until_it_lets_go(state: FileState, tmp_path: Path) -> None:
-    process = holding(tmp_path, "sys.stdin.readline()")
-    with pytest.raises(StateBusy), state.lock(0.05):
-        pass
-    assert state.known() == {}  # a reader gets an answer while the lock is held
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    with state.lock(10.0) as ledger:
-        assert "memory/child.json" in ledger.known()
-    ended(process)
-
-
-def test_a_killed_process_lets_go_and_leaves_nothing_half_done(state: FileState, tmp_path: Path) -> None:
-    with state.lock() as ledger:
-        ledger.put([A])
-    process = holding(tmp_path, "time.sleep(60)")
-    process.send_signal(signal.SIGKILL)
-    ended(process)
-    with state.lock(5.0) as ledger:
-        assert ledger.known() == {A.path: A}
-        ledger.put([B])
-    assert state.known() == {A.path: A, B.path: B}
 
 
 @pytest.mark.parametrize("umask", [0, 0o077, 0o777])
@@ -191,30 +133,6 @@ def test_a_link_in_its_place_is_not_followed(state: FileState, tmp_path: Path) -
         ledger.put([A])
     assert elsewhere.read_bytes() == b"precious"
     assert not (tmp_path / "files.db").is_symlink()
-
-
-def test_a_file_removed_while_it_is_open_is_missed(state: FileState, tmp_path: Path) -> None:
-    with state.lock() as ledger:
-        ledger.put([A])
-    (tmp_path / "files.db").unlink()
-    other = FileState(tmp_path)
-    with other.lock() as ledger:
-        ledger.put([B])
-    assert state.known() == {B.path: B}
-    with state.lock() as ledger:
-        ledger.put([C])
-    assert other.known() == {B.path: B, C.path: C}
-    other.close()
-
-
-def test_once_closed_it_stays_closed(state: FileState) -> None:
-    state.known()
-    state.close()
-    state.close()
-    with pytest.raises(StateUnavailable):
-        state.known()
-    with pytest.raises(StateUnavailable), state.lock():
-        pass
 
 
 def test_scrubbing_leaves_no_text_of_a_file_that_was_changed_or_removed(

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.domain.change import Change
 from reverie.files.layout import render_record
 from tests.files.hand_edit_fixture import (
     EditedFolder,
@@ -53,19 +52,6 @@ def test_an_edited_record_comes_in_as_a_change_by_the_owners_hand(edited_folder:
     assert row.summary == f"edit file: {build_note_path(1)}"
     assert edited_folder.published == [row]
     assert edited_folder.read(build_note_path(1)) == render_record(found).decode()
-    edited_folder.assert_settled()
-
-
-def test_fields_left_out_keep_their_values_and_a_file_written_otherwise_is_put_in_our_form(
-    edited_folder: EditedFolder,
-) -> None:
-    edited_folder.add(make_note(tags=("a",), importance=0.9))
-    edited_folder.write(build_note_path(1), b'\xef\xbb\xbf{"content":\r\n "Just this"}\r\n')
-    assert [each.what for each in edited_folder.sync().taken] == ["changed"]
-    assert edited_folder.record(1) == replace(
-        make_note(tags=("a",), importance=0.9), content="Just this", updated_at=NOW
-    )
-    assert edited_folder.path(build_note_path(1)).read_bytes() == render_record(edited_folder.record(1))
     edited_folder.assert_settled()
 
 
@@ -140,25 +126,6 @@ def test_what_a_person_does_to_a_file_is_done_to_its_record(tmp_path: Path) -> N
             edited_folder.assert_settled()
 
 
-def test_the_file_of_an_archived_record_can_be_edited_and_moved_back(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.path(build_note_path(1)).unlink()
-    edited_folder.sync()
-    archived = "memory/.archive/notes/000000000001.json"
-    edited_folder.edit(archived, content="Said better")
-    edited_folder.sync()
-    assert edited_folder.record(1).archived
-    assert edited_folder.record(1).content == "Said better"
-    edited_folder.path("memory/notes").mkdir(exist_ok=True)
-    edited_folder.path(archived).rename(edited_folder.path(build_note_path(1)))
-    (taken,) = edited_folder.sync().taken
-    assert taken.what == "restored"
-    assert (edited_folder.record(1).archived, edited_folder.record(1).archive_reason) == (False, "")
-    assert edited_folder.record(1).content == "Said better"
-    assert edited_folder.files() == [build_note_path(1)]
-    edited_folder.assert_settled()
-
-
 # -- both at once --------------------------------------------------------------------------------------------
 
 
@@ -199,32 +166,6 @@ def test_conflicts_are_found_again_when_the_state_of_the_files_was_lost(edited_f
         ]
 
 
-def test_an_old_version_is_an_edit_if_a_person_put_it_back_and_stale_if_nobody_knows(
-    edited_folder: EditedFolder,
-) -> None:
-    day, event = "memory/episodic/2026-03-01.md", make_record(2, layer="episodic", kind="event")
-    edited_folder.add(make_note(1), event, make_record(3, layer="episodic"))
-    old = {path: edited_folder.path(path).read_bytes() for path in (build_note_path(1), day)}
-    edited_folder.change(make_note(1), make_note(1, content="Newer", updated_at=make_time(5)))
-    edited_folder.change(event, replace(event, seen_count=2))
-    edited_folder.commit(Change(before=make_record(3, layer="episodic"), after=None))
-    edited_folder.state.close()
-    for path in edited_folder.root.glob("files.db*"):
-        path.unlink()
-    for name, data in old.items():
-        edited_folder.write(name, data)
-    edited_folder.reopen()
-    before = edited_folder.store.sequence()
-    assert not edited_folder.sync().taken
-    assert edited_folder.store.sequence() == before
-    assert edited_folder.load_json(build_note_path(1))["content"] == "Newer"
-    assert '"seen_count":2' in edited_folder.read(day)
-    edited_folder.write(build_note_path(1), old[build_note_path(1)])
-    assert [edit.what for edit in edited_folder.sync().taken] == ["changed"]
-    assert edited_folder.record(1).content == make_note(1).content
-    edited_folder.assert_settled()
-
-
 # -- guards --------------------------------------------------------------------------------------------------
 
 
@@ -254,16 +195,6 @@ def test_many_files_gone_at_once_are_taken_for_lost(
     assert "30 files" in caplog.text
     assert len(edited_folder.files()) == 50
     assert edited_folder.list_hand_edits() == []
-    edited_folder.assert_settled()
-
-
-def test_many_files_moved_at_once_are_not_lost(edited_folder: EditedFolder) -> None:
-    edited_folder.add(*(make_note(number) for number in range(1, 41)))
-    edited_folder.path("memory/notes").rename(edited_folder.path("memory/ideas"))
-    taken = edited_folder.sync()
-    assert not taken.lost
-    assert {each.what for each in taken.taken} == {"moved"}
-    assert all(edited_folder.record(number).category == "ideas" for number in range(1, 41))
     edited_folder.assert_settled()
 
 
@@ -359,20 +290,6 @@ def test_what_is_wrong_is_said_in_words(edited_folder: EditedFolder) -> None:
     edited_folder.assert_settled()
 
 
-def test_a_file_whose_name_is_not_utf_8_stays_reported_until_it_is_gone(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    strange = os.path.join(os.fsencode(edited_folder.path("memory")), b"caf\xe9.json")
-    try:
-        with open(strange, "w", encoding="utf-8") as file:
-            file.write('{"content": "The café opens at nine"}')
-    except OSError:
-        pytest.skip("this file system takes UTF-8 names only")
-    (problem,) = edited_folder.sync().problems
-    assert edited_folder.importer.problems() == [problem]
-    os.unlink(strange)
-    assert edited_folder.importer.problems() == []
-
-
 def test_a_copy_of_a_file_is_reported_and_the_first_stays_in_force(edited_folder: EditedFolder) -> None:
     edited_folder.add(make_note(1))
     shutil.copy(edited_folder.path(build_note_path(1)), edited_folder.path("memory/notes/copy.json"))
@@ -386,14 +303,6 @@ def test_a_copy_of_a_file_is_reported_and_the_first_stays_in_force(edited_folder
     assert not edited_folder.record(1).archived
     assert edited_folder.files() == [build_note_path(1)]
     edited_folder.assert_settled()
-
-
-def test_the_content_of_another_record_pasted_into_a_file_is_refused(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1), make_note(2))
-    edited_folder.write(build_note_path(1), edited_folder.read(build_note_path(2)))
-    (problem,) = edited_folder.sync().problems
-    assert "it is the file of '000000000001'" in problem.why
-    assert (edited_folder.record(1), edited_folder.record(2)) == (make_note(1), make_note(2))
 
 
 def test_links_are_never_followed(edited_folder: EditedFolder, tmp_path: Path) -> None:
@@ -448,18 +357,6 @@ def test_what_may_not_be_read_is_reported_and_never_counts_as_deleted(
     assert [edited_folder.record(n) for n in (1, 2)] == records
     assert edited_folder.importer.problems() == []
     assert set(before) < set(edited_folder.files())
-    edited_folder.assert_settled()
-
-
-def test_the_empty_mount_point_of_a_disk_is_a_lost_folder(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1), make_page("a\n"))
-    shutil.rmtree(edited_folder.path("memory"))
-    edited_folder.path("memory").mkdir()
-    report = edited_folder.importer.take_in()
-    assert (report.lost, report.taken) == (True, [])
-    edited_folder.mirror.write()
-    assert edited_folder.files() == ["memory/MEMORY.md", build_note_path(1)]
-    assert not edited_folder.record(1).archived
     edited_folder.assert_settled()
 
 

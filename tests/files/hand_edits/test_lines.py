@@ -238,17 +238,6 @@ def test_a_deleted_session_file_is_written_again(
 # -- an editor that had the file open before the program wrote to it -----------------------------------------
 
 
-def test_a_line_that_the_program_has_just_written_can_be_corrected(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_page("- one\n"))
-    edited_folder.change(
-        make_page("- one\n"), make_page("- one\n- the user likes short anwsers in the morning\n")
-    )
-    edited_folder.write("memory/MEMORY.md", "- one\n- the user likes short answers in the morning\n")
-    edited_folder.sync()
-    assert edited_folder.read("memory/MEMORY.md") == "- one\n- the user likes short answers in the morning\n"
-    edited_folder.assert_settled()
-
-
 # -- the text that was last written, and what happens without it ---------------------------------------------
 
 

@@ -317,21 +317,6 @@ COPIES = ["{} (1)", "{} (Ann's conflicted copy 2026-03-01)", "{}.sync-conflict-2
 COPIES += ["{} 2", "{} copy", "{}-laptop", "Copy of {}"]
 
 
-def test_conflict_copies_of_synced_folders_are_recognised(folder: EditedFolder) -> None:
-    folder.add(*(make_note(n) for n in range(1, 4)))
-    for number, pattern in enumerate(COPIES):
-        copy = f"memory/records/{pattern.format('notes')}.md"
-        folder.write(copy, folder.read(NOTES).replace("record 1", f"Edited {number}") + "- New in it\n")
-        report = folder.sync()
-        assert report.taken == [], copy
-        (problem,) = report.problems
-        assert f"its text is nearly that of {NOTES}" in problem.why, copy
-        folder.path(copy).unlink()
-        folder.sync()
-    assert folder.record(1) == make_note(1)
-    folder.assert_settled()
-
-
 def test_a_line_that_cannot_be_imported_is_held_back_and_all_others_come_in(tmp_path: Path) -> None:
     for number, bad in enumerate((b"Taken already", b"x" * 100_001, b"caf\xe9")):
         with open_edited_folder(tmp_path / str(number), "pages") as folder:
