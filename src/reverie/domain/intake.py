@@ -21,9 +21,16 @@ from math import exp, sqrt
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex, parse_word_set
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, UNTRUSTED, Kind, Origin, Record
-from reverie.domain.text.dates import DateMention, find_dates, fold_text, get_local_day, resolve_dates
+from reverie.domain.text.dates import (
+    DateMention,
+    find_dates,
+    fold_text,
+    get_local_day,
+    load_words,
+    resolve_dates,
+)
 from reverie.domain.text.languages import list_function_words
 
 Door = Literal["save", "conversation"]
@@ -214,12 +221,9 @@ def _find_other_class(classes: Mapping[str, float]) -> tuple[str, float]:
 
 
 def _describe(name: str, chance: float) -> tuple[Kind, str]:
-    return KINDS_OF_CLASSES[name], f"it reads like a {_NAMES[name]} ({chance:.2f})"
-
-
-_NAMES: Mapping[str, str] = MappingProxyType(
-    {**{name: name for name in CLASSES}, "health": "fact about health"}
-)
+    return KINDS_OF_CLASSES[
+        name
+    ], f"it reads like a {'fact about health' if name == 'health' else name} ({chance:.2f})"
 
 
 def _is_about_owner(kind: Kind | None, chances: Chances | None) -> bool:
@@ -279,10 +283,8 @@ _AS_OWNER = {
 }
 """What models write of the owner, as the owner says it."""
 
-_OWN_WORDS = parse_word_set(
-    "i me my mine myself we us our ours ich mich mir mein meine meinen meinem meiner wir uns unser unsere je j mon ma"
-    " mes nous notre nos yo mi mis mio mia io noi nostro nosotros nuestro nuestra eu meu minha meus nos nosso nossa ik"
-)
+_WORDS = load_words(__package__, "intake_words.txt")
+_OWN_WORDS = frozenset(_WORDS["own"])
 """Words by which the writer speaks of himself."""
 
 _OWN_SIGN = defer_regex("[我咱私僕俺]|わたし")
@@ -488,22 +490,7 @@ def _is_now(mention: DateMention, today: date) -> bool:
 # -- permission ------------------------------------------------------------------------------------------
 
 _SENSITIVE = defer_regex(
-    r"""[$€£¥]\s?\d | \b(?:
-      passw(?:or[dt]s?|oerter) | passphrases? | passcodes? | kennw(?:ort|orter) | contrasenas? | mots?\ de\ passe
-    | senhas? | credentials? | secrets? | tokens? | (?:api|private|access|ssh)[ -]?keys? | ssh | 2fa | mfa | otp
-    | pin(?:\ code)?s? | (?:log|sign)[ -]?ins? | sudo | root | admin | encrypt\w* | security | firewall
-    | certificates? | permissions? | (?:alarm|gate|door|access)[ -]?codes? | zugangsdaten | zugangscode
-    | sicherheit\w* | alarmcode | money | pay(?:s|ing|ments?|roll)? | paid | buy(?:s|ing)? | bought | purchas\w+
-    | spend(?:s|ing)? | invoic\w+ | bills? | billing | bank(?:s|ing)? | iban | (?:credit|debit|company)\ cards?
-    | wallets? | crypto\w* | bitcoins? | wire\ transfers? | transfers?\ (?:money|funds) | refunds?
-    | subscri(?:be|bes|ption|ptions) | invest(?:s|ments?|ing)? | loans? | budgets? | tax(?:es)? | salar(?:y|ies)
-    | geld | bezahl\w* | zahl(?:e|en|st|t|ung|ungen) | kauf(?:e|en|st|t)? | rechnung(?:en)? | konto | konten
-    | kredit\w* | uberweis\w+ | bestell\w+ | dinero | pag(?:ar|o|a|os) | comprar? | facturas? | cuenta\ bancaria
-    | tarjetas? | argent | payer | paie(?:ment)?s? | acheter | factures? | compte\ bancaire | virements? | soldi
-    | pagare | comprare | fatture? | dinheiro | conta\ bancaria | faturas?)\b
-    | パスワード | 暗証番号 | 口座 | 支払 | 振込 | 振り込 | 購入 | 買(?:う|って) | 請求書 | クレジット
-    | 密码 | 密碼 | 口令 | 付款 | 支付 | 转账 | 购买 | 银行 | 信用卡 | 发票 | 账户""",
-    re.VERBOSE,
+    rf"[$€£¥]\s?\d|\b(?:{'|'.join(_WORDS['sensitive'])})\b|{'|'.join(_WORDS['unspaced_sensitive'])}"
 )
 """Words of money, credentials and security."""
 
