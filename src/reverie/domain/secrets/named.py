@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reverie.domain.lazy_regex import compile_pattern, defer_regex, lower_in_place
-from reverie.domain.secrets.rules import Span, get_words, join_words
+from reverie.domain.secrets.rules import Span, get_pattern, get_words, join_words
 from reverie.domain.secrets.values import (
     is_date,
     is_hex,
@@ -57,70 +57,11 @@ _WHICH = {
 }
 """Words before "key" that make it a secret one."""
 
-_MARK = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
-_OPENED = r"(?:\"{3}|'{3}|`{3}[a-z]{0,12}|![\w!/:.-]{1,40}|[|>][-+\d]{0,2})[ \t]{0,8}"
-"""Beginning of a value of several lines in Python, Markdown and YAML, and YAML's tags."""
 
-_NEXT_LINE = r"(?:\r?\n|\\n)[ \t]{0,40}"
-_SET = rf"{_MARK}(?:{_OPENED}){{0,2}}(?:{_NEXT_LINE}){{0,2}}(?:{_OPENED}{_NEXT_LINE})?(?:[-*][ \t]{{1,4}})?"
-_ASIDE = r"[ \t]{0,2}\([^()\n]{1,40}\)"
-_DASHED = r"[ \t]{1,9}(?:--?>?|[–—→➜|])[ \t]{1,9}`?"
-_CALLED = r"\([ \t]{0,4}(?=\\{0,3}[\"'])"
-_SAID = (
-    r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}"
-    rf"|(?:['’]s|[ \t]{{1,9}}(?:{join_words('verbs')}|used[ \t]to[ \t]be)"
-    r"|(?:[ \t]\w{1,9}){0,2}\?[ \t]{1,4}(?:i[ \t](?:think|believe|guess)[ \t])?"
-    r"(?:it|this|that|das|es|c)(?:['’](?:s|est)|[ \t](?:is|ist))|\?)"
-    rf"(?:[ \t]{{1,9}}(?:{join_words('adverbs')}|set[ \t]to))?"
-    r"[ \t]{0,4}[:：]?[ \t]{1,9})"
-)
-_OF = (
-    r"[ \t]{1,9}(?:for|of|to|at|on|in|für|zu[rm]?|pour|de|du|del|para|da|do|voor|från|till|dla|для|от)"
-    r"[ \t]{1,9}[^\n:=\"'`]{1,60}?"
-)
-_JOINED = rf"(?:(?:{_ASIDE})?{_SET}|{_OF}(?:{_SET}|{_SAID})|{_SAID}|{_DASHED}|{_CALLED}|[ \t]{{1,9}})"
-_VALUE = (
-    r"(?:(?P<q>\\{0,3}[\"'`“«„「])(?P<quoted>(?>(?:(?!(?P=q)|[”»“」])(?:\\.|[^\n\\])){1,600}))(?:(?P=q)|[”»“」])"
-    r"|(?P<bare>(?>(?:[^\s\"'`“«”»「」，。；、！？）（]|(?<=\w)[\"'`](?=\w)){1,600})))"
-)
-_AFTER = (
-    rf"(?P<tail>[A-Za-z0-9_-]{{0,24}}+)(?P<close>\\{{0,3}}[\"'`*\])]{{0,3}})(?P<joined>{_JOINED}){_VALUE}"
-)
-
-_OTHER_BEFORE = defer_regex(rf"(?:\A|[^a-z])(?:{join_words('other_qualifiers')}|ssh[ _-]?host)[ _-]?\Z")
-_HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])")
-_OTHER_AFTER = defer_regex(rf"(?:\A|[_-])(?:{join_words('other_suffixes')})\Z", re.IGNORECASE)
-_TAIL = defer_regex(
-    r"[_-]?(?:\d{1,3}|key|token|value|prod\w*|dev\w*|staging|live|test|base|string|v\d|[A-Z0-9_]+"
-    r"|\w*(?:Key|Token|Value|Secret|Password))"
-)
-"""Ends of names that still name the secret itself."""
-
-_PREFIX = defer_regex(r"[A-Za-z0-9_.-]{0,40}\Z")
 _NEAR = 100
-_TELLING = defer_regex(r"[0-9=:'\"`：＝]")
-"""Characters near every key with a value. They are rare in prose about keys and tokens."""
 
 _WORDS = frozenset(get_words("plain_values"))
 _ENDINGS = ("ed", "ing", "ly", "able", "ible", "less", "ful", "ive", "ous", "ise", "ize", "ation", "ity")
-_WHOSE = defer_regex(
-    r"\b(?:my|our|his|her|their|your|wifi|wi-fi|router|mein|unser|mi|nuestra|mon|notre|ma|minha|il mio)\b"
-    r"[^.\n]{0,40}\Z",
-    re.I,
-)
-_ABOUT_USERS = defer_regex(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
-_CODE = defer_regex(
-    r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
-      | [A-Za-z_]\w*[(\[].*                                   # getenv("X"), args[1]
-      | [$@%&*!]\{?[A-Za-z_]\w*[}%]?.{0,3} | [$]\(.* | \{\{?.* | %[sd({].* | <.* | \#\{.* | [|>][-+]?
-      | (?:f|r|b|rb)?["'].* | [$]ANSIBLE_VAULT.* | => .* | [=!<>]=?.* | [-+*/|&?:.,;)\]}\\]+""",
-    re.VERBOSE | re.DOTALL,
-)
-_INNER_NAME = defer_regex(r"[A-Za-z_][\w.-]{0,40}=(?=[^=])")
-_SETS = defer_regex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
-_MARKUP = defer_regex(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", re.DOTALL)
-_END = defer_regex(r"[\"'”»`]?(?:\s|\\[nrt])*(?:[.!?,;)\]}。\"|]|$|and\b|und\b|y\b|et\b|-\s)")
-_LEAD = defer_regex(r"[ \t*>#\"'`|{(-]*(?:export|set|ENV)?\s*\Z")
 
 
 class _Place(NamedTuple):
@@ -145,7 +86,9 @@ class _Place(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether the line has only the name and the value, as in a file of settings."""
-        return _LEAD.match(self.before) is not None and not self.after.strip(" \t\"'`,;.!\\})*|")
+        return get_pattern("lead").match(self.before) is not None and not self.after.strip(
+            " \t\"'`,;.!\\})*|"
+        )
 
     @property
     def is_shouted(self) -> bool:
@@ -155,7 +98,7 @@ class _Place(NamedTuple):
     @property
     def ends_here(self) -> bool:
         """Whether the sentence ends after the value."""
-        return _END.match(self.after) is not None
+        return get_pattern("end").match(self.after) is not None
 
 
 def find_trigger_words(lower: str) -> list[tuple[int, str]]:
@@ -188,7 +131,9 @@ def find_named(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
                 yield Span(begin, end, UNCHECKED)
             continue
         core = compile_pattern(_REST.get(word, word), True).match(lower, start)
-        if core is None or (word in _KEYS and _TELLING.search(lower, start, start + _NEAR) is None):
+        if core is None or (
+            word in _KEYS and get_pattern("telling").search(lower, start, start + _NEAR) is None
+        ):
             continue
         begin = start
         if word in _WHICH:
@@ -196,7 +141,7 @@ def find_named(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
             if which is None:
                 continue
             begin = which.start()
-        match = compile_pattern(_AFTER, True).match(lower, core.end())
+        match = get_pattern("after").match(lower, core.end())
         judged += match is not None and not match["joined"].isspace()
         span = _build_span(text, begin, word, match) if match is not None else None
         if span is not None:
@@ -215,7 +160,7 @@ def classify_value(name: str, value: str) -> str | None:
 
 def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
     """Return the secret of a match in the lower-case text; None if it has none."""
-    before = _PREFIX.search(text, max(0, begin - 40), begin)
+    before = get_pattern("prefix").search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
     core, tail = text[begin : match.start()], text[slice(*match.span("tail"))]
     if not _names_secret(prefix, core.lower(), tail):
@@ -225,9 +170,9 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     if not quoted:
         end = start + len(_trim_value(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
     value, how = text[start:end], _classify_joint(match["joined"])
-    if not value or is_placeholder(value) or value.lower() in _WORDS or _CODE.fullmatch(value):
+    if not value or is_placeholder(value) or value.lower() in _WORDS or get_pattern("code").fullmatch(value):
         return None
-    inner = not quoted and _INNER_NAME.match(value)
+    inner = not quoted and get_pattern("inner_name").match(value)
     if inner and any(trigger in inner.group().lower() for trigger in TRIGGERS):
         return None  # judged by its own name
     if core.lower() == "pass" and how != "set" and not (how == "beside" and is_strong(value) and not inner):
@@ -252,11 +197,13 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
 def _classify_joint(joined: str) -> str:
     """Return the kind of joint between a name and its value: set, said, loose or beside."""
     if any(mark in joined for mark in "=:：＝"):
-        is_below = ("\n" in joined or "\\n" in joined) and re.search(_OPENED, joined) is None
+        is_below = ("\n" in joined or "\\n" in joined) and get_pattern("opened").search(joined) is None
         return "loose" if is_below else "set"
     if not joined.strip():
         return "beside"
-    return "loose" if joined.startswith("(") or re.fullmatch(_DASHED, joined) is not None else "said"
+    return (
+        "loose" if joined.startswith("(") or get_pattern("dashed").fullmatch(joined) is not None else "said"
+    )
 
 
 def _names_secret(prefix: str, core: str, tail: str) -> bool:
@@ -265,14 +212,17 @@ def _names_secret(prefix: str, core: str, tail: str) -> bool:
         tail or (prefix and prefix[-1].isalpha() and not prefix.isupper() and prefix != "db")
     ):
         return False
-    if _OTHER_BEFORE.search(_HUMP.sub("_", prefix.rpartition(".")[2]).lower()):
+    if get_pattern("other_before").search(get_pattern("hump").sub("_", prefix.rpartition(".")[2]).lower()):
         return False
-    return not tail or not (_OTHER_AFTER.search(_HUMP.sub("_", tail)) or _TAIL.fullmatch(tail) is None)
+    return not tail or not (
+        get_pattern("other_after").search(get_pattern("hump").sub("_", tail))
+        or get_pattern("tail").fullmatch(tail) is None
+    )
 
 
 def _trim_value(value: str, before: str) -> str:
     """Return a bare value without following characters, such as punctuation or a closing tag."""
-    value = _MARKUP.sub("", _SETS.sub("", value))
+    value = get_pattern("markup").sub("", get_pattern("sets").sub("", value))
     if "@" in value and "://" in before:
         value = value.partition("@")[0]
     # A password may end in a mark such as "!". If it has a digit, the mark is redacted too.
@@ -292,7 +242,7 @@ def _is_password(value: str, place: _Place) -> bool:
     if len(value) < 4 or is_date(value) or is_path(value):
         return False
     if how == "beside":
-        is_login = mixed and len(value) >= 6 and _ABOUT_USERS.search(place.before) is not None
+        is_login = mixed and len(value) >= 6 and get_pattern("about_users").search(place.before) is not None
         return is_login or is_strong(value)
     if place.quoted:
         return True
@@ -305,7 +255,7 @@ def _is_password(value: str, place: _Place) -> bool:
     if re.search(r"[a-z][A-Z]|\d", value):
         return True
     is_answer = re.search(r"\?\s+\w", place.joined) is not None  # "the password? it's …"
-    is_own = (is_answer or _WHOSE.search(place.before) is not None) and place.ends_here
+    is_own = (is_answer or get_pattern("whose").search(place.before) is not None) and place.ends_here
     return is_own and len(value) >= 5 and not value.lower().endswith(_ENDINGS)
 
 

@@ -158,7 +158,7 @@ def _build_rule(kind: str, given: Mapping[str, str], words: Mapping[str, str]) -
         triggers += [part] if number % 2 else part.split()
 
     def expand(pattern: str) -> str:
-        return re.sub(r"\{([a-z_]+)\}", lambda name: expand(words[name[1]]), pattern)
+        return _expand(pattern, words)
 
     pattern = f"{{begin}}(?:{given['token']}){{end}}" if "token" in given else given["pattern"]
     return SecretRule(
@@ -170,6 +170,17 @@ def _build_rule(kind: str, given: Mapping[str, str], words: Mapping[str, str]) -
         announcement=expand(given.get("after", "")),
         **{name: expand(given.get(name, "")) for name in ("needs", "unlike", "near", "far")},
     )
+
+
+def _expand(pattern: str, words: Mapping[str, str]) -> str:
+    return re.sub(r"\{([a-z_]+)\}", lambda name: _expand(words[name[1]], words), pattern)
+
+
+@cache
+def get_pattern(name: str) -> re.Pattern[str]:
+    """Return a pattern for secrets after a name, such as `value`: the entry `name_value` of `[words]`."""
+    words = load_table().words
+    return re.compile(_expand(words[f"name_{name}"], words))
 
 
 def get_words(name: str) -> tuple[str, ...]:
