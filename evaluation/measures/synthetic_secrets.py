@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
-from reverie.domain.secrets.values import is_luhn_valid
+from reverie.domain.secrets.rules import is_luhn_valid
 
 _ALNUM = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"

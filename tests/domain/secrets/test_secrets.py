@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from reverie.domain.errors import InvalidInput
 from reverie.domain.secrets.named import TRIGGERS
 from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, redact_secrets
-from reverie.domain.secrets.rules import load_table
-from reverie.domain.secrets.values import (
+from reverie.domain.secrets.rules import (
     is_placeholder,
     is_random,
+    load_table,
 )
 from reverie.domain.user_patterns import build_redactor, explain_unsafe_pattern
 from tests.profiles import examples

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reverie.domain.lazy_regex import compile_pattern, defer_regex, lower_in_place
-from reverie.domain.secrets.rules import Span, get_pattern, get_words, join_words
-from reverie.domain.secrets.values import (
+from reverie.domain.secrets.rules import (
+    Span,
+    get_pattern,
+    get_words,
     is_date,
     is_hex,
     is_mixed,
@@ -23,6 +25,7 @@ from reverie.domain.secrets.values import (
     is_random,
     is_snake,
     is_strong,
+    join_words,
 )
 
 _PASSWORDS = (*get_words("password_names"), "mot de passe")
