@@ -193,7 +193,11 @@ def judge_candidates(
             verdict = "empty"
         elif chance < limits.related:
             verdict = "weak"
-        elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
+        elif hit.id in standing_ids or (
+            hit.paragraph is not None
+            and hit.paragraph.page == MEMORY
+            and f" {_fold_words(hit.content)} " in words_of_pages
+        ):
             verdict = "in every prompt"
         elif (hit.turn is not None and hit.turn.id in replayed) or (
             hit.record is not None and (words := _fold_words(hit.content)) and f" {words} " in words_of_turns
@@ -207,16 +211,8 @@ def judge_candidates(
             perhaps += is_shown
         is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
         ids.add(hit.id)
-        choices.append(
-            CandidateDecision(
-                hit=hit,
-                verdict=verdict,
-                line=line,
-                tokens=validation.estimate_item_cost(line),
-                recent=recent,
-                shown_at=shown_at,
-            )
-        )
+        cost = validation.estimate_item_cost(line)
+        choices.append(CandidateDecision(hit, verdict, line, cost, recent, shown_at))
     return choices, is_known
 
 
@@ -237,16 +233,6 @@ def _mentions_message(given: PackInput) -> bool:
     texts += [turn.content for turn in given.replay if turn.position < given.now_at]
     words = {word for word in tokenize(given.query) if len(word) >= _SHORTEST_NAMED} - STOP_WORDS
     return any(not words.isdisjoint(tokenize(text)) for text in texts)
-
-
-def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:
-    """Return whether the hit is a paragraph of `MEMORY.md` that the section of pages has."""
-    paragraph = hit.paragraph
-    return (
-        paragraph is not None
-        and paragraph.page == MEMORY
-        and f" {_fold_words(paragraph.content)} " in words_of_pages
-    )
 
 
 def _fold_words(text: str) -> str:

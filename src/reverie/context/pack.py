@@ -245,7 +245,7 @@ class Pack:
         """Return a report for a person: the budgets, and the decision on every candidate."""
         parts = ", ".join(f"{name} {cost:,}" for name, cost in self._costs.items())
         lines = [
-            f"Asked: {_shorten_excerpt(self.query) or '(nothing)'}",
+            f"Asked: {render.render_label(self.query, longest=_LONGEST_EXCERPT) or '(nothing)'}",
             f"Memory: {self.tokens:,} of {self.hard_tokens:,} tokens (soft budget {self.soft_tokens:,})"
             + (f": {parts}" if parts else ""),
             f"Replayed messages: {len(self.replay.messages):,}, about {self.replay.tokens:,} tokens "
@@ -283,19 +283,13 @@ class Pack:
         return {name: getattr(self, name) for name in names} | values
 
     def _list_remarks(self) -> list[str]:
-        numbers = self.diagnostics
-        remarks = []
-        if numbers.cut:
-            remarks.append(f"Cut to fit the budget: {', '.join(numbers.cut)}")
-        if numbers.entries_left_out:
-            remarks.append(f"Working-memory entries not listed: {numbers.entries_left_out}")
-        if numbers.orphan_results:
-            remarks.append(
-                f"Tool results without their call, not replayed: {', '.join(numbers.orphan_results)}"
-            )
-        if numbers.unanswered_calls:
-            remarks.append(f"Tool calls without a result: {numbers.unanswered_calls}")
-        return remarks
+        remarks = {
+            f"Cut to fit the budget: {', '.join(self.cut)}": self.cut,
+            f"Working-memory entries not listed: {self.entries_left_out}": self.entries_left_out,
+            f"Tool results without their call, not replayed: {', '.join(self.replay.orphans)}": self.replay.orphans,
+            f"Tool calls without a result: {self.replay.unanswered}": self.replay.unanswered,
+        }
+        return [remark for remark, value in remarks.items() if value]
 
 
 def build(given: PackInput) -> Pack:
@@ -501,13 +495,8 @@ def _choose(
     wanted = [place for place in selected if chosen[place].verdict == "selected"]
     wanted += [place for place, choice in enumerate(chosen) if choice.verdict == "perhaps related"]
     items = [
-        BudgetItem(
-            line=chosen[place].line,
-            score=chosen[place].hit.score,
-            layer=chosen[place].hit.layer,
-            header=_get_header(chosen[place]),
-        )
-        for place in wanted
+        BudgetItem(each.line, each.hit.score, each.hit.layer, _get_header(each))
+        for each in map(chosen.__getitem__, wanted)
     ]
     verdicts, used = choose(items, budget, room=room)
     for place, verdict in zip(wanted, verdicts, strict=True):
@@ -519,13 +508,9 @@ def _choose(
 def _render_recalled(choices: Sequence[CandidateDecision], said: str) -> str:
     """Return the blocks of recalled lines, after a line about what is not known."""
     blocks = [said] if said else []
+    shown = [each for each in choices if each.is_shown and not each.is_noted]
     for header in (render.RECORDS_HEADER, render.TURNS_HEADER, render.PERHAPS_HEADER, render.RECENT_HEADER):
-        lines = [
-            each.line
-            for each in choices
-            if each.is_shown and not each.is_noted and _get_header(each) == header
-        ]
-        if lines:
+        if lines := [each.line for each in shown if _get_header(each) == header]:
             blocks.append("\n".join([header, *lines]))
     return "\n\n".join(blocks)
 
@@ -547,11 +532,6 @@ def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
     return text if estimate_section_cost(text) <= room else ""
 
 
-def _shorten_excerpt(text: str) -> str:
-    line = escaping.escape_line(text[: 8 * _LONGEST_EXCERPT])
-    return line if len(line) <= _LONGEST_EXCERPT else f"{line[:_LONGEST_EXCERPT].rstrip()}…"
-
-
 _REASONS: Mapping[str, str] = {
     "untrusted": "untrusted: a tool, the web or an import said it",
     "does not hold now": "does not hold now: it did before, or will later",
@@ -563,8 +543,8 @@ _REASONS: Mapping[str, str] = {
 
 def _explain_choice(choice: CandidateDecision) -> list[str]:
     hit = choice.hit
-    what = f"{hit.layer} {hit.kind}"
-    first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {_shorten_excerpt(hit.content)}"
+    what, excerpt = f"{hit.layer} {hit.kind}", render.render_label(hit.content, longest=_LONGEST_EXCERPT)
+    first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {excerpt}"
     why = str(hit.explanation)
     if choice.is_shown:
         return [first, f"        {why}"] if why else [first]

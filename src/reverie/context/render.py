@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import get_end, has_ended
 from reverie.domain.page import Paragraph
 from reverie.domain.record import UNTRUSTED, Record
@@ -64,7 +64,7 @@ class TokenBudget:
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self) if each.name != "layer_limits"):
-            validate_tokens(getattr(self, name), name=name)
+            validation.validate_count(getattr(self, name), name=name, least=0)
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(
                 f"soft_tokens is {self.soft_tokens} and hard_tokens {self.hard_tokens}: "
@@ -86,13 +86,6 @@ class BudgetItem(NamedTuple):
     score: float
     layer: str
     header: str
-
-
-def validate_tokens(value: int, *, name: str = "soft_tokens") -> int:
-    """Return `value` if it is a whole number from 0; raises `InvalidInput` otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidInput(f"{name} is {quote_value(value)}: pass a whole number from 0")
-    return value
 
 
 def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tuple[list[Verdict], int]:
@@ -311,10 +304,10 @@ def format_countdown(remaining: timedelta) -> str:
     return f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"
 
 
-def render_label(text: str) -> str:
-    """Return the beginning of a text on one line, escaped and cut to 80 characters."""
-    line = escaping.escape_line(text[: 4 * _LONGEST_LABEL])
-    return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1]}…"
+def render_label(text: str, *, longest: int = _LONGEST_LABEL) -> str:
+    """Return the beginning of a text on one line, escaped and cut to `longest` characters."""
+    line = escaping.escape_line(text[: 4 * longest])
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def _render_bracketed(text: str) -> str:

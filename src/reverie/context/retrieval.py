@@ -184,11 +184,9 @@ def drop_replayed(notes: Sequence[Paragraph], replayed: Collection[str]) -> tupl
 
 def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[date, str]]:
     """Return the lines with their days, the last line of the latest day first."""
-    days: dict[date, list[str]] = {}
-    for note in notes:
-        if day := parse_daily_note_day(note.page):
-            days.setdefault(min(day, today), []).append(note.content)
-    return [(day, line) for day in sorted(days, reverse=True) for line in reversed(days[day])]
+    days = [(parse_daily_note_day(note.page), number, note.content) for number, note in enumerate(notes)]
+    dated = [(min(day, today), number, line) for day, number, line in days if day is not None]
+    return [(day, line) for day, _, line in sorted(dated, reverse=True)]
 
 
 def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_cut: bool) -> str:
@@ -294,11 +292,8 @@ def describe_successors(store: CitingRecords, hits: Sequence[Hit], now: datetime
         now: The current time.
     """
     turns = frozenset(hit.turn.id for hit in hits if hit.turn is not None)
-    told = (
-        [record for record in store.records(store.citing(sorted(turns))) if not record.archived]
-        if turns
-        else []
-    )
+    names = store.citing(sorted(turns)) if turns else []
+    told = [record for record in store.records(names) if not record.archived]
     found = [(hit.record.id, hit.record) for hit in hits if hit.record is not None]
     found += [(turn, record) for record in told for turn in turns.intersection(record.references)]
     ended = {record.replaced_by for _, record in found if record.replaced_by and has_ended(record, now)}

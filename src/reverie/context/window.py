@@ -264,13 +264,13 @@ class ShownBuffer:
             cursor: Reads a cursor of the store.
         """
         text = cursor(build_shown_cursor(self._session))
+        self._stored = ShownLedger()
         try:
-            self._stored = ShownLedger.from_text(text) if text else ShownLedger()
+            self._stored = ShownLedger.from_text(text or "[]")
         except InvalidInput as error:
             _log.warning(
                 "what session %r was shown cannot be read and is taken as nothing: %s", self._session, error
             )
-            self._stored = ShownLedger()
         self.ledger = self._stored if self.is_stored else self._stored.merged(self.ledger)
 
     def list_counters(self) -> list[str]:

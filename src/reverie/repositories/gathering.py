@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reverie.context import retrieval
 from reverie.context.candidates import PackInput, StaticContext
 from reverie.context.pack import Pack
-from reverie.context.render import TokenBudget, validate_tokens
+from reverie.context.render import TokenBudget
 from reverie.context.retrieval import Retriever
 from reverie.context.window import ShownLedger, find_question, prepend_question, trim_window
 from reverie.domain.conversation import SessionState, Turn
@@ -20,6 +20,7 @@ from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import Clock
+from reverie.domain.text.validation import validate_count
 from reverie.search.hits import Hit
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -150,9 +151,13 @@ class PackGatherer:
 def build_budget(settings: Settings, *, soft: int | None, hard: int | None) -> TokenBudget:
     """Return the budget of a pack; None takes the settings."""
     if hard is None:
-        hard = settings.hard_tokens if soft is None else max(settings.hard_tokens, validate_tokens(soft))
+        hard = (
+            settings.hard_tokens
+            if soft is None
+            else max(settings.hard_tokens, validate_count(soft, name="soft_tokens", least=0))
+        )
     if soft is None:
-        soft = min(settings.soft_tokens, validate_tokens(hard, name="hard_tokens"))
+        soft = min(settings.soft_tokens, validate_count(hard, name="hard_tokens", least=0))
     return TokenBudget(
         soft_tokens=soft,
         hard_tokens=hard,
