@@ -6,7 +6,6 @@ import contextlib
 import os
 import stat
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,17 +24,6 @@ from tests.support.contract.factories import (
     make_turn,
 )
 from tests.support.contract.replay import read_contents
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent" / "reverie.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SQLiteStore]:
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        yield store
 
 
 @pytest.mark.parametrize("mask", [0, 0o377])

@@ -36,17 +36,6 @@ from tests.support.contract.factories import (
 SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent" / "reverie.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SQLiteStore]:
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        yield store
-
-
 def spoil(path: Path, sql: str, *values: object) -> None:
     """Change the file behind the store's back."""
     with contextlib.closing(sqlite3.connect(path)) as file, file:

@@ -7,23 +7,18 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reverie.domain.passage import SEARCHABLE
-from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.database_file import find_passages
+from tests.stores.sqlite.conftest import open_store, run, small_disk
 from tests.support.contract.factories import (
     NOW,
-    analyse,
     make_additions,
     make_change,
     make_paragraph,
@@ -32,24 +27,10 @@ from tests.support.contract.factories import (
     make_session,
     make_turn,
 )
+from tests.support.contract.model import StoreModel
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent" / "reverie.db"
-
-
-def open_store(path: Path) -> SQLiteStore:
-    return SQLiteStore(path, analyse=analyse, passages=find_passages(path.parent))
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SQLiteStore]:
-    with contextlib.closing(open_store(path)) as store:
-        yield store
-
-
-def describe(store: Store) -> object:
+def describe(store: Store | StoreModel) -> object:
     """Return all that a store tells a search."""
     return [
         (
@@ -63,9 +44,9 @@ def describe(store: Store) -> object:
     ]
 
 
-def copy_changes(store: SQLiteStore) -> InMemoryStore:
-    """Return the model store with the same changes."""
-    model = InMemoryStore(analyse=analyse)
+def copy_changes(store: SQLiteStore) -> StoreModel:
+    """Return a model with the same changes."""
+    model = StoreModel()
     for row in store.journal():
         if row.edit is not None:
             model.commit([row.edit], actor="owner", at=NOW)
@@ -155,17 +136,8 @@ WRITES = """
 """
 
 
-def run(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(WRITES), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
-    )
-
-
 def test_processes_find_each_write_at_once_and_count_it_once(path: Path, store: SQLiteStore) -> None:
-    processes = [run(path, worker, 60) for worker in (1, 2, 3)]
+    processes = [run(WRITES, path, worker, 60) for worker in (1, 2, 3)]
     for process in processes:
         process.communicate()
         assert process.returncode == 0
@@ -176,7 +148,7 @@ def test_processes_find_each_write_at_once_and_count_it_once(path: Path, store: 
 @pytest.mark.slow
 def test_whoever_is_killed_leaves_it_right(path: Path, store: SQLiteStore) -> None:
     for worker in range(1, 12):
-        process = run(path, worker, 10_000)
+        process = run(WRITES, path, worker, 10_000)
         assert process.stdout is not None
         for _ in range(3 * worker):
             process.stdout.readline()
@@ -186,20 +158,12 @@ def test_whoever_is_killed_leaves_it_right(path: Path, store: SQLiteStore) -> No
     assert describe(store) == describe(copy_changes(store))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_where_the_disk_is_full_it_goes_on_in_memory(path: Path, store: SQLiteStore) -> None:
-    disk = find_passages(path.parent).parent
-    disk.mkdir(parents=True)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("this system does not let us mount a disk")
-    try:
+    with small_disk(find_passages(path.parent).parent, "100k"):
         for start in (1, 101, 201):
             change_everything(store, start=start)
             assert describe(store) == describe(copy_changes(store))
         store.close()
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 def test_what_is_erased_is_removed_though_the_file_is_not_in_use(path: Path, store: SQLiteStore) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import subprocess
-import sys
-import textwrap
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +20,7 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.database_file import find_passages
+from tests.stores.sqlite.conftest import run, small_disk
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -39,20 +36,7 @@ from tests.support.contract.factories import (
 )
 from tests.support.contract.replay import is_journal_consistent, read_contents
 
-ROOT = os.geteuid() == 0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent" / "reverie.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SQLiteStore]:
-    passages = find_passages(path.parent)
-    with contextlib.closing(SQLiteStore(path, analyse=analyse, passages=passages)) as store:
-        yield store
 
 
 def text(seed: int, *, words: int = 1500) -> str:
@@ -72,17 +56,6 @@ def left_of(path: Path, texts: list[str]) -> set[str]:
     files = [Path(f"{each}{suffix}") for each in stores for suffix in ("", "-wal", "-shm")]
     stored = b"".join(file.read_bytes() for file in files if file.exists()).lower()
     return {word for word in sample(texts) if word.encode() in stored}
-
-
-def run(program: str, *arguments: object) -> subprocess.Popen[str]:
-    """A program in a process of its own that has the store's modules."""
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
-    )
 
 
 def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
@@ -268,27 +241,19 @@ def test_whoever_is_killed_while_scrubbing_has_changed_nothing(path: Path, store
     assert left_of(path, texts) == set()
 
 
-@pytest.mark.skipif(not ROOT, reason="mounting a small disk needs root")
 def test_a_disk_without_room_for_a_second_copy_is_reported(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2100k", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("this system does not let us mount a disk")
-    try:
-        with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store:
-            for number in range(40):
-                store.commit(
-                    make_additions(make_record(number, content=text(number, words=1000))),
-                    actor="owner",
-                    at=NOW,
-                )
-            with pytest.raises(StoreUnavailable, match="disk is full"):
-                store.scrub()
-            assert store.sequence() == len(list(store.find(Filter()))) == 40
-            assert store.check() == []
-            subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
-            assert store.scrub()
-            assert store.check() == []
-    finally:
-        subprocess.run(["umount", disk], check=True)
+    with (
+        small_disk(disk, "2100k"),
+        contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store,
+    ):
+        for number in range(40):
+            record = make_record(number, content=text(number, words=1000))
+            store.commit(make_additions(record), actor="owner", at=NOW)
+        with pytest.raises(StoreUnavailable, match="disk is full"):
+            store.scrub()
+        assert store.sequence() == len(list(store.find(Filter()))) == 40
+        assert store.check() == []
+        subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+        assert store.scrub()
+        assert store.check() == []

@@ -9,18 +9,16 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-import sys
 import tempfile
-import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from reverie.domain.errors import NotFound, ReverieError, StoreIncompatible, StoreUnavailable
+from reverie.domain.errors import NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.stores.codec import (
@@ -30,6 +28,7 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.sqlite import SQLiteStore
+from tests.stores.sqlite.conftest import run
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -68,31 +67,8 @@ UNUSUAL = make_record(
 """A record that holds in no field what is usual."""
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent" / "reverie.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SQLiteStore]:
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        yield store
-
-
 def everything_in(folder: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in sorted(folder.iterdir())}
-
-
-def run(program: str, *arguments: object) -> subprocess.Popen[str]:
-    """A program in a process of its own that has the store's modules."""
-    paths = os.pathsep.join(entry for entry in sys.path if entry)
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
 
 
 def in_a_fork(use: Callable[[], bool], *, meanwhile: Callable[[], None] = lambda: None) -> bool:
@@ -109,8 +85,8 @@ def in_a_fork(use: Callable[[], bool], *, meanwhile: Callable[[], None] = lambda
 
 
 def output_of(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
     return out
 
 
@@ -123,25 +99,22 @@ def test_nothing_is_made_when_it_shall_not_be(path: Path) -> None:
     assert not path.parent.exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "error"),
-    [
-        (b"", StoreIncompatible),
-        (b"# Memory\n\nNot a database at all.\n", StoreIncompatible),
-        (b"SQLite format 3\x00" + bytes(20), StoreIncompatible),
-        (b"SQLite format 3\x00" + bytes(4080), StoreIncompatible),
-        (os.urandom(5000), StoreIncompatible),
-    ],
-    ids=["empty", "text", "cut header", "zeros", "noise"],
-)
-def test_a_file_that_is_no_store_is_left_as_it_is(
-    tmp_path: Path, content: bytes, error: type[Exception]
-) -> None:
+def test_what_is_no_store_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "reverie.db"
-    path.write_bytes(content)
-    with pytest.raises(error, match=r"reverie\.db"):
-        SQLiteStore(path, analyse=analyse)
-    assert everything_in(tmp_path) == {"reverie.db": content}
+    head = b"SQLite format 3\x00"
+    for content in (
+        b"",
+        b"# Memory\n\nNo database.\n",
+        head + bytes(20),
+        head + bytes(4080),
+        os.urandom(5000),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(StoreIncompatible, match=r"reverie\.db"):
+            SQLiteStore(path, analyse=analyse)
+        assert everything_in(tmp_path) == {"reverie.db": content}
+    with pytest.raises(StoreIncompatible, match="is a folder"):
+        SQLiteStore(tmp_path, analyse=analyse)
 
 
 def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
@@ -155,11 +128,6 @@ def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
     after = {name: content for name, content in everything_in(tmp_path).items() if "shm" not in name}
     foreign.close()
     assert before == after
-
-
-def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreIncompatible, match="is a folder"):
-        SQLiteStore(tmp_path, analyse=analyse)
 
 
 # -- documents and versions ----------------------------------------------------------------------------
@@ -276,28 +244,6 @@ def test_of_two_processes_saving_one_fact_exactly_one_wins(path: Path, store: SQ
     assert store.check() == []
 
 
-def test_threads_write_and_read_together(store: SQLiteStore) -> None:
-    failures: list[BaseException] = []
-
-    def work(first: int) -> None:
-        try:
-            for number in range(25):
-                store.commit(make_additions(make_record(first + number)), actor="test", at=NOW)
-                assert store.records([make_record(first + number).id])
-                assert len(list(store.find(Filter()))) <= store.sequence()
-        except (AssertionError, ReverieError) as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work, args=(1000 * number,)) for number in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert store.sequence() == store.measure("record", None).passages == 100
-    assert store.check() == []
-
-
 def test_a_lock_held_too_long_is_reported(path: Path, store: SQLiteStore) -> None:
     hasty = SQLiteStore(path, analyse=analyse, busy_timeout=timedelta(milliseconds=20))
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -350,42 +296,7 @@ def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStor
     assert store.check() == []
 
 
-FORKS = """
-    import os, sys, threading
-    from pathlib import Path
-    from reverie.stores.sqlite import SQLiteStore
-    from tests.support.contract.factories import NOW, analyse, make_additions, make_record
-    store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
-    def work():
-        for number in range(150):
-            store.commit(make_additions(make_record(number)), actor="parent", at=NOW)
-    writer = threading.Thread(target=work)
-    writer.start()
-    children = []
-    for number in range(8):
-        child = os.fork()
-        if child == 0:
-            store.commit(make_additions(make_record(1000 + number)), actor="child", at=NOW)
-            sys.exit(0)
-        children.append(child)
-    print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
-    writer.join()
-    store.close()
-"""
-
-
 # -- what goes wrong on the way --------------------------------------------------------------------------
-
-
-def test_a_log_left_behind_is_read(path: Path, store: SQLiteStore, tmp_path: Path) -> None:
-    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-    copy = tmp_path / "copy" / "reverie.db"
-    copy.parent.mkdir()
-    for suffix in ("", "-wal"):
-        shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
-    with contextlib.closing(SQLiteStore(copy, analyse=analyse)) as after_a_crash:
-        assert list(after_a_crash.find(Filter())) == [make_record(1)]
-        assert after_a_crash.check() == []
 
 
 def test_a_checkpoint_cut_short_is_finished(path: Path, store: SQLiteStore, tmp_path: Path) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sqlite3
 import stat
-import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +23,7 @@ from reverie.domain.record import Record
 from reverie.stores.codec import RECORDS, RowCodec, to_short_document
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.database_file import VERSION
+from tests.stores.sqlite.conftest import small_disk
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -145,13 +144,9 @@ def test_a_file_of_version_1_is_backed_up_as_it_was(path: Path) -> None:
             file.execute("INSERT INTO journal VALUES (10, 10, 10, 'page', 0, '', '', NULL, '')")
 
 
-def test_a_backup_that_finds_no_room_leaves_no_part_of_one(path: Path, tmp_path: Path) -> None:
+def test_an_upgrade_that_finds_no_room_changes_nothing(path: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", disk]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root can mount a small disk")
-    try:
+    with small_disk(disk, "512k"):
         shutil.copy(path, disk / "reverie.db")
         (disk / "filler").write_bytes(b"x" * (512 * 1024 - path.stat().st_size - 96 * 1024))
         with pytest.raises(StoreUnavailable, match="free some space and retry"):
@@ -161,8 +156,6 @@ def test_a_backup_that_finds_no_room_leaves_no_part_of_one(path: Path, tmp_path:
         with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store:
             assert store.check() == []
             assert (disk / "reverie.db.v1.backup").exists()
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_file_of_version_1_becomes_what_a_new_file_is(path: Path, tmp_path: Path) -> None:

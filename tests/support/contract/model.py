@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Unpack
 
+from reverie.domain.category import is_within_category
 from reverie.domain.change import (
     Change,
     JournalEntry,
@@ -224,8 +225,12 @@ class StoreModel:
         there = [(key, value) for key, value in self._iterate_live(subject) if key > after][:limit]
         return [(self._build_passage(key, value), value) for key, value in there]
 
-    def measure(self, subject: Searchable, scopes: Sequence[str] | None) -> CollectionStats:
+    def measure(
+        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
+    ) -> CollectionStats:
         there = [value for _, value in self._iterate_live(subject)]
+        if category is not None:
+            there = [one for one in there if is_within_category(getattr(one, "category", None), category)]
         counted = [analyse(one) for one in there if scopes is None or getattr(one, "scope", "") in scopes]
         return CollectionStats(
             passages=len(counted),
