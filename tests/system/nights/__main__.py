@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import resource
 import sys
 import tempfile
 import time
@@ -20,45 +19,28 @@ from tests.system.nights.simulation import Plan, Simulation
 
 def table(simulation: Simulation, seconds: float) -> Iterator[tuple[str, int | float | str]]:
     """The numbers by name."""
-    account, counts = simulation.account, simulation.counts
+    account = simulation.account
     yield "nights", simulation.plan.nights
     yield "seed", simulation.plan.seed
-    yield "records before the first night", simulation.plan.records
-    yield "saves, repeated ones too", account.counts["saves"]
     yield "arrivals", account.arrivals
-    yield "  saved or learned by rule", account.counts["saved"]
-    yield "  parts of rough notes", account.counts["parts of notes"]
-    yield "  preferences and anti-patterns of the model", account.counts["learned by the model"]
     yield "turns", account.turns
     yield "live records in the end", account.live
-    yield "archived records in the end", sum(record.archived for record in account.records.values())
-    yield "headlines accepted", account.counts["headlines"]
-    yield "headlines ended", account.counts["headlines ended"]
-    yield "facts asked for by name", account.counts["facts asked for"]
     yield (
-        "  of the moods that mean well",
-        sum(n for mood, n in simulation.accepted.items() if mood.startswith("good")),
+        "headlines of the moods that mean well",
+        sum(number for mood, number in simulation.accepted.items() if mood.startswith("good")),
     )
-    yield "records ended by the judge", account.counts["ended by the judge"]
-    yield "records folded by form", account.counts["folded by form"]
-    yield "records dropped as noise", account.counts["dropped as noise"]
-    yield "proposals refused", sum(simulation.refused.values())
-    for why, number in simulation.refused.most_common():
-        yield f"  {why}", number
-    yield "passes", sum(simulation.states.values())
-    for state, number in sorted(simulation.states.items()):
-        yield f"  {state}", number
-    yield "questions asked and answered", counts["asks"]
+    for title, counter in (
+        ("counted", account.counts + simulation.counts),
+        ("refused", simulation.refused),
+        ("passes", simulation.states),
+    ):
+        yield title, sum(counter.values())
+        yield from ((f"  {name}", number) for name, number in counter.most_common())
     yield "most questions in a night", simulation.most_asks
-    yield "tokens read", counts["tokens read"]
     yield "tokens of the longest question", simulation.longest_ask
-    yield "cycles undone and made again", counts["cycles undone and made again"]
-    yield "changes taken back", counts["changes taken back"]
-    yield "looks of the doctor", counts["looks of the doctor"]
     yield "rules broken", len(account.wrong)
     yield "seconds", round(seconds, 1)
     yield "  of them thinking", round(simulation.thinking, 1)
-    yield "seconds of processors", round(resource.getrusage(resource.RUSAGE_SELF).ru_utime, 1)
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 It follows the journal row by row and holds each change that a pass made against the rules, and it keeps its
 own copy of every record, which is compared with the store from time to time. It shares no code with what
-makes the changes but `passes.extract_specifics`, and the marks of the facts stand beside that.
+makes the changes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,24 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.passes.read import HELD
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import Filter
-from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
+from reverie.domain.page import Paragraph
 from reverie.domain.record import ORIGINS, Record
-from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
 from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH
 from tests.system.nights.texts import Fact
 
-_MERGED = re.compile(r"merged into ([0-9a-f]{12})")
 _ENRICHED = re.compile(r"enriched into (.+)")
 _SENSITIVE = re.compile(r"password|\bpay|purchas|invoice|credential|\btoken|\broot\b", re.IGNORECASE)
 _SHARE = 0.02
 _LEAST = 3  # of a small memory, as the manual says
 _IMPORTANT, _OFTEN = 0.8, 5
-_MOST_PARTS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +48,6 @@ class Wrong:
     mood: str
 
 
-def _words(line: str) -> set[str]:
-    return set(re.findall(r"\w+", line.lower()))
-
-
-@lru_cache(maxsize=20_000)
-def read(text: str) -> Specifics:
-    """The specifics of a text."""
-    return extract_specifics(text)
-
-
 @dataclass
 class Account:
     """What there should be.
@@ -71,7 +57,6 @@ class Account:
         facts: The facts that each record was told, by its id.
         wrong: What was found wrong.
         counts: How much of what happened.
-        lines: The lines of `MEMORY.md` as they are.
         night: The night that is looked at.
         mood: What the model is like in it.
     """
@@ -80,7 +65,6 @@ class Account:
     facts: dict[str, list[Fact]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[Wrong] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    lines: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     windows: dict[str, int] = field(default_factory=dict)
     turns: int = 0
@@ -171,10 +155,6 @@ class Account:
             if isinstance(after, Paragraph) and after.page == "HISTORY.md":
                 self.history.append(after.content)
             self.expect(before is None or not checked, "HISTORY only grows", edit.id)
-        elif isinstance(edit.value, Page) and isinstance(after, Page):
-            if by_pass and checked:
-                self._check_page(after.content)
-            self.lines = [line for line in after.content.splitlines() if line.strip()]
 
     def _take_session(self, before: object, after: object, *, checked: bool) -> None:
         if not isinstance(after, SessionState):
@@ -261,18 +241,7 @@ class Account:
             self.expect(not is_denied, "who denies withdraws nothing that is shown", name)
             return
         self._archived["gone"] += 1
-        found = _MERGED.match(reason)
-        if found is None:
-            self.counts["dropped as noise"] += 1
-        else:
-            target = self.records.get(found[1])
-            self.expect(
-                target is not None and not target.is_headline,
-                "a headline replaces nothing",
-                f"{name} went into {found[1]}",
-            )
-            self.counts["folded by form"] += 1
-            return
+        self.counts["dropped as noise"] += 1
         is_protected = before.importance >= _IMPORTANT or before.seen_count >= _OFTEN
         self.expect(
             not is_protected, "the protected stay", f"{name}: {before.importance}, seen {before.seen_count}"
@@ -348,25 +317,6 @@ class Account:
         if "inferred" in record.tags and _SENSITIVE.search(record.content):
             self.expect(record.permission, "permission is asked", f"{record.id}: {record.content[:60]!r}")
 
-    # -- pages -------------------------------------------------------------------------------------------
-
-    def _check_page(self, content: str) -> None:
-        """No line has gone without one that says the same, or the same with one value in another's place."""
-        new = [line for line in content.splitlines() if line.strip()]
-        self.expect(len(content) <= LONGEST_PAGE, "pages are bounded", f"{len(content)} characters")
-        said = read(content)
-        there = {" ".join(line.split()) for line in new}
-        lost = [line for line in self.lines if " ".join(line.split()) not in there]
-        if self.mood in ("empty", "truncated", "deletes everything", "drops half", "never answers"):
-            lost = [line for line in lost if read(line).find_missing_from(said)]
-            self.expect(not lost, "MEMORY.md keeps its lines", f"{len(lost)} of {len(self.lines)}")
-            return
-        for line in lost:
-            gone = read(line).negations - said.negations
-            words = _words(line)
-            alike = any(len(words & _words(other)) * 2 >= len(words) for other in new)
-            self.expect(alike and not gone, "MEMORY.md keeps its lines", f"{line[:60]!r} has gone")
-
     # -- the whole of it ---------------------------------------------------------------------------------
 
     def recall(self, search: Callable[[str], Sequence[Hit]], *, at_most: int) -> None:
@@ -399,31 +349,17 @@ class Account:
 
     def look_for_specifics(self) -> None:
         """Whether all that was ever said is said now, where it stands or where its record went."""
-        for name, record in self.records.items():
-            self._check_found(name, record)
         for name, facts in self.facts.items():
             texts = [self.records[home].content.lower() for home in self._homes(name)]
             for mark in (mark for fact in facts for mark in fact.marks):
                 found = any(mark.lower() in text for text in texts)
                 self.expect(found, "every specific is recoverable", f"{mark!r} of {name} is nowhere")
 
-    def _check_found(self, name: str, record: Record) -> None:
-        """What a record that was merged away says is said where it went, to the last specific."""
-        if not record.archived or not (homes := self._homes(name)):
-            return
-        if homes == [name]:
-            return
-        said = read("\n".join(self.records[home].content for home in homes))
-        if missing := read(record.content).find_missing_from(said):
-            self.fault("every specific is recoverable", f"{name} into {homes}: {sorted(missing)}")
-
     def _homes(self, name: str) -> list[str]:
         """The records in which what a record says is found now: itself, or what it went into."""
         record = self.records[name]
         if not record.archived:
             return [name]
-        if found := _MERGED.match(record.archive_reason):
-            return self._homes(found[1])
         if found := _ENRICHED.match(record.archive_reason):
             return [home for part in found[1].split(", ") for home in self._homes(part)]
         return [name]
