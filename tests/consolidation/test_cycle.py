@@ -16,7 +16,6 @@ from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.headlines import is_current
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
 from reverie.llm import model_from_function
@@ -109,20 +108,6 @@ def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore
     assert "no model" in str(dreaming(store).plan_pass("preferences"))
 
 
-def test_a_cycle_can_be_undone_to_the_last_record(store: SQLiteStore) -> None:
-    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
-    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
-    there = live(store)
-    (outcome,) = dreaming(
-        store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")
-    ).run(["tidy"])
-    assert outcome.state == "applied"
-    assert live(store) != there
-    rows = [row for row in store.journal() if row.batch == outcome.batch]
-    store.commit(undo_of(rows), actor="owner", at=NOW)
-    assert live(store) == there
-
-
 def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
     asked: list[ModelRequest] = []
 
@@ -173,23 +158,6 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
     ]
     assert outcomes[-1].state == "applied"
     assert next(iter(live(store).values())).layer == "semantic"
-
-
-def test_a_change_that_somebody_else_makes_meanwhile_makes_a_headline_outdated(store: SQLiteStore) -> None:
-    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
-    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
-    dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
-    plan = dream.plan_pass("tidy")
-    five = replace(two, content="Rockbot needs 5 replicas")
-    store.commit([Change(before=two, after=five)], actor="owner", at=NOW)
-    dream.apply(plan)
-    made = next(each for each in live(store).values() if each.is_headline)
-    assert not is_current(made, [one, five], NOW)
-    (outcome,) = dream.run(["tidy"])
-    assert outcome.plan is not None
-    assert live(store).keys() >= {one.id, two.id}
-    assert made.id not in live(store), "the next cycle ends it"
-    assert "3" in outcome.plan.refused[0].why
 
 
 def test_undo_removes_a_headline_and_it_is_not_made_again(store: SQLiteStore) -> None:
@@ -287,12 +255,3 @@ def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteSto
     store.commit([Change(before=again, after=tagged)], actor="owner", at=NOW)
     dream.run()
     assert len(asked) > count
-
-
-def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
-    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
-    before = store.sequence()
-    outcomes = dreaming(store).run(dry_run=True)
-    assert [outcome.state for outcome in outcomes] == [*["skipped"] * 4, "planned"]
-    assert store.sequence() == before
-    assert dreaming(store).run()[-1].state == "applied"

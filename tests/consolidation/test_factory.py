@@ -17,7 +17,7 @@ from reverie.consolidation.lease import LEASE, LEASE_TIME
 from reverie.consolidation.worker import FIRST_PAUSE
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.llm.protocol import ModelReply, ModelRequest
-from tests.factories import MovableClock, believe
+from tests.factories import MovableClock
 
 NUMBERED = re.compile(r"(Host h\d+) is in rack (\d+)\. Its port is (\d+)\.")
 NOTE = "Ines likes jasmine tea. Staging listens on port 5433."
@@ -131,32 +131,6 @@ def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: M
         asked.clear()
         assert memory.dreams.plan("enrich").skipped == "there is no rough note"
         assert not asked, "what was refused is not asked about again"
-
-
-def test_a_note_that_is_never_answered_in_time_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
-    asked: list[str] = []
-
-    def answer(ask: ModelRequest) -> str:
-        asked.append(ask.messages[-1].content)
-        if is_down or "coffee" in asked[-1]:
-            raise ModelUnavailable("no answer in time")
-        return TEA_AND_PORT
-
-    is_down = False
-    with opened(clock, Scripted(enrich=answer)) as memory:
-        memory.save("Bo likes coffee. Bo lives in Bonn.", draft=True)
-        memory.save(NOTE, draft=True)
-        memory.dreams.apply(memory.dreams.plan("enrich"))
-        assert "Staging listens on port 5433." in contents(memory)
-        asked.clear()
-        assert memory.dreams.plan("enrich").failed, "it is tried again"
-        assert len(asked) == 1
-        is_down = True
-        for number in range(5):
-            memory.save(f"Cy has cat {number}. Di has dog {number}.", draft=True)
-        asked.clear()
-        memory.dreams.plan("enrich")
-        assert len(asked) == 2, "a model that is down is not asked about every note"
 
 
 def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp_path: Path) -> None:
@@ -284,41 +258,6 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
 # -- what the owner said -------------------------------------------------------------------------------------
 
 
-def test_what_was_said_on_several_days_adds_up(clock: MovableClock) -> None:
-    def infer(ask: ModelRequest) -> str:
-        shown = ask.messages[-1].content.rpartition("days before")[2]
-        named = [
-            {"turn": name, "strength": "casual"} for name in re.findall(r"^\[(T\d+)\].*French", shown, re.M)
-        ]
-        return json.dumps({"preferences": [{"content": "Wants answers in French", "signals": named}]})
-
-    with opened(clock, believe(Scripted(preferences=infer))) as memory:
-        chat = memory.session("cli:1")
-        for number, text in enumerate(("answers in French", "French answers", "French, for these answers")):
-            chat.add("user", f"{text} please")
-            memory.dreams.run(["preferences"])
-            assert len(memory.list(kind="preference")) == (number == 2)
-            clock.now += timedelta(days=1)
-
-
-def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> None:
-    model = Scripted()
-    with opened(clock, model) as memory:
-        memory.save("Always answer in French please.", category="user-preferences/language")
-        chat = memory.session("cli:1")
-        chat.add("user", "How shall you answer in French?")
-        assert "French please" in chat.context().text
-        chat.add("assistant", "In French.")
-        chat.add("user", "Always answer in French please.")
-        chat.add("user", "And what about tea?")
-        memory.dreams.run(["preferences"])
-    [asked] = model.questions("preferences")
-    assert "what about tea" in asked
-    assert "[" in asked
-    new = asked.rsplit("new messages", 1)[1]
-    assert "Always answer in French please" not in new
-
-
 # -- the lease -----------------------------------------------------------------------------------------------
 
 
@@ -352,23 +291,6 @@ def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
     assert timedelta(minutes=1) >= LEASE_TIME
 
 
-def test_what_was_taken_back_is_not_done_again_the_next_night(clock: MovableClock) -> None:
-    with opened(clock, None) as memory:
-        decided = memory.save("We decided on Postgres", kind="decision", layer="episodic").record.id
-        clock.now += timedelta(days=1)
-        (done,) = [each for each in memory.dreams.run_due().outcomes if each.state == "applied"]
-        assert done.batch is not None
-        memory.history.undo(batch=done.batch)
-        for _ in range(3):
-            clock.now += timedelta(days=1)
-            assert all(each.state == "skipped" for each in memory.dreams.run_due().outcomes)
-        assert [each.layer for each in memory.list()] == ["episodic"]
-        memory.update(decided, content="We decided on Postgres 16")
-        clock.now += timedelta(days=1)
-        memory.dreams.run_due()
-        assert [each.layer for each in memory.list()] == ["semantic"], "what is changed is looked at anew"
-
-
 def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> None:
     def answer(ask: ModelRequest) -> str:
         [(host, rack, port)] = NUMBERED.findall(ask.messages[-1].content)
@@ -398,22 +320,3 @@ def test_the_window_of_a_session_is_a_plan_too(memory: Memory) -> None:
     nothing = memory.dreams.apply(memory.dreams.plan("trim", session="cli:1", keep=30))
     with pytest.raises(InvalidInput, match="nothing to undo"):
         memory.history.undo(nothing)
-
-
-def test_one_failure_leaves_what_came_before_it_done(clock: MovableClock) -> None:
-    def answer(ask: ModelRequest) -> str:
-        if "coffee" in ask.messages[-1].content:
-            raise ModelUnavailable("gone")
-        return TEA_AND_PORT
-
-    with opened(clock, Scripted(enrich=answer)) as memory:
-        memory.save(NOTE, draft=True)
-        memory.save("Bo likes coffee. Bo lives in Bonn.", draft=True)
-        plan = memory.dreams.plan("enrich")
-        assert plan.failed
-        memory.dreams.apply(plan)
-        assert contents(memory) == [
-            "Bo likes coffee. Bo lives in Bonn.",
-            "Ines likes jasmine tea.",
-            "Staging listens on port 5433.",
-        ]

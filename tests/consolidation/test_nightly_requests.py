@@ -82,37 +82,6 @@ def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_
     assert turns <= model.turns
 
 
-def test_a_correction_for_which_a_dream_has_no_request_left_is_shown_in_the_next() -> None:
-    clock, shown = MovableClock(), list[str]()
-
-    def answer(request: ModelRequest) -> str | ModelReply:
-        if request.purpose == "preferences":  # is asked for again, in halves
-            return ModelReply(text='{"preferences": [', finish="length")
-        if request.purpose == "tidy":
-            shown.append(request.messages[0].content)
-        return '{"headlines": [], "file": [], "lessons": []}'
-
-    clock.now += timedelta(days=1 - clock.now.toordinal() % 2)  # `preferences` asks first
-    settings = Settings(embedder="none", remember=False, learn=False)
-    with Memory.open(":memory:", model=answer, clock=clock, settings=settings) as memory:
-        session = memory.session("cli:1")
-        session.add("user", "When does the ferry leave?")
-        session.add("assistant", "At noon, I believe.")
-        session.add("user", "No, look it up before you answer.", metadata={"signal": "correction"})
-        session.add("assistant", "I will.")
-        memory.dreams.run()
-        assert shown == []
-        clock.now += timedelta(days=1)
-        session.add("user", "Thanks")
-        memory.dreams.run()
-        [prompt] = shown
-        assert "[S1] correction after “At noon, I believe.”" in prompt
-        clock.now += timedelta(days=1)
-        session.add("user", "Thanks again")
-        memory.dreams.run()
-        assert len(shown) == 1, "it was shown once"
-
-
 def test_the_last_request_of_a_scope_verifies() -> None:
     def ask(request: ModelRequest) -> ModelReply | ModelFailure:
         return ModelReply(text=request.purpose)

@@ -15,7 +15,6 @@ from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.rule_learning import FAILED
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Record
-from reverie.llm.protocol import ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
@@ -462,33 +461,9 @@ def test_a_page_that_comes_back_is_not_learned_either(memory: Memory) -> None:
     assert learned(memory) == []
 
 
-def test_a_deleted_session_begins_anew(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "Tell me.", LONG)
-    memory.consolidate_session("cli:1")
-    memory.delete_session("cli:1")
-    exchange(memory.session("cli:1"), "Tell me.", f"Again: {LONG}")
-    assert len(memory.consolidate_session("cli:1")) == 1
-
-
 def test_files_and_tools_are_noted_only_if_that_is_wanted() -> None:
     with Memory.open(":memory:", settings=Settings(code_aware_extraction=False)) as memory:
         asked, _ = exchange(memory.session("cli:1"), "We decided to keep PostgreSQL in src/db.py.")
         [record] = learned(memory)
         assert record.references == (asked,)
         assert record.tags == ()
-
-
-def test_background_thinking_is_told_of_corrections() -> None:
-    asked: list[str] = []
-
-    def model(ask: ModelRequest) -> str:
-        asked.append(ask.messages[-1].content)
-        return "{}"
-
-    with Memory.open(":memory:", model=model) as memory:
-        memory.save("The staging port is 5432")
-        session = memory.session("cli:1")
-        exchange(session, "What is the port?", "It is 5432.")
-        session.add("user", "That's wrong, it is the other port.")
-        memory.dreams.plan("tidy")
-    assert any("That's wrong, it is the other port." in text for text in asked)

@@ -18,7 +18,7 @@ import pytest
 from reverie.consolidation.lease import LEASE
 from reverie.consolidation.worker import Worker
 from reverie.domain.change import Change
-from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
 from reverie.domain.page import HISTORY
@@ -110,29 +110,6 @@ def test_a_window_over_its_size_is_digested_and_ten_messages_stay(
     (paragraph,) = store.paragraphs(page=HISTORY)
     assert paragraph.content.endswith("It begins with message 0.")
     assert worker(store, now, digesting()).run_due().outcomes == ()
-
-
-def test_what_another_process_did_before_the_lease_was_taken_is_not_done_again(
-    store: SQLiteStore, now: MovableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk(store, 60)
-    asked: list[str] = []
-
-    def answer(ask: ModelRequest) -> str:
-        asked.append(ask.purpose)
-        return digesting()(ask)
-
-    first, late = worker(store, now, answer), worker(store, now, answer)
-    take = late._lease.take
-
-    def take_late() -> int | None:
-        first.run_due()
-        return take()
-
-    monkeypatch.setattr(late._lease, "take", take_late)
-    assert late.run_due().outcomes == ()
-    assert asked == ["read"]
-    assert len(store.paragraphs(page=HISTORY)) == 1
 
 
 def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now: MovableClock) -> None:
@@ -474,39 +451,6 @@ def test_nothing_due_takes_no_lease_and_writes_nothing(store: SQLiteStore, now: 
     before = store.sequence()
     worker(store, now).run_due()
     assert store.sequence() == before
-
-
-def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now: MovableClock) -> None:
-    talk(store, 40)
-    call = ToolCall(id="c", name="look", arguments="{}")
-    more = [
-        Turn(
-            id=generate_id(),
-            session="chat:1",
-            position=40,
-            role="assistant",
-            content="",
-            at=NOW,
-            tool_calls=(call,),
-        ),
-        *(
-            Turn(
-                id=generate_id(),
-                session="chat:1",
-                position=41 + n,
-                role="tool",
-                content=f"r{n}",
-                at=NOW,
-                tool_call_id="c",
-            )
-            for n in range(11)
-        ),
-    ]
-    store.commit([Change(before=None, after=turn) for turn in more], actor="owner", at=NOW)
-    worker(store, now).run_due()
-    state = store.session("chat:1")
-    assert state is not None
-    assert state.window_start <= 40 or state.window_start == 52
 
 
 def test_no_interval_no_dream(store: SQLiteStore, now: MovableClock) -> None:

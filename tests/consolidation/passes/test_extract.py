@@ -10,7 +10,6 @@ from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.drafts import extract
 from reverie.consolidation.plan import Plan
 from reverie.domain.change import Change
-from reverie.domain.conversation import ToolCall
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from reverie.repositories.records import NewRecord
@@ -69,14 +68,6 @@ def test_a_model_is_asked_and_its_lists_are_accepted() -> None:
     }
     assert "GOAL:deploy" in ask.messages[0].content
     assert "100/min" in ask.messages[0].content
-
-
-def test_objects_and_tool_calls_instead_of_lists_are_read() -> None:
-    answer = json.dumps({"findings": [{"text": "REST it is"}], "insights": "One", "lessons": None})
-    call = ToolCall(id="1", name="save", arguments=answer)
-    for reply in (ModelReply(text=answer), ModelReply(text=" ", tool_calls=(call,), finish="tool_calls")):
-        plan, _ = extracted(reply)
-        assert found(plan) == {"finding": ["REST it is"], "insight": ["One"], "lesson": []}
 
 
 def test_statements_and_orders_that_the_output_does_not_have_are_left_out() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -200,20 +199,6 @@ def test_what_is_refused_for_good_is_remembered_until_a_record_changes() -> None
     assert "refused before" in again.refused[0].why
     changed = cycle([ann, replace(bo, content="Bo's port is 443 now")], answer, refused=refused)
     assert "unsupported" in changed.refused[0].why, "it was asked about again"
-
-
-@pytest.mark.parametrize("reply", ["", "I do not know", "{}", '{"claims": [{"claim": 9}]}'])
-def test_a_headline_of_which_nobody_says_that_it_is_true_is_not_used(reply: str) -> None:
-    ann, bo = record("Ann's port is 80"), record("Bo's port is 443")
-    merges = [{"records": [ann.id, bo.id], "content": "Ports 80 and 443"}]
-
-    def answer(ask: ModelRequest) -> ModelReply:
-        return ModelReply(text=reply if ask.purpose == "verify" else proposal(headlines=merges))
-
-    plan = cycle([ann, bo], answer)
-    assert not plan.steps
-    assert "did not say" in plan.refused[0].why
-    assert plan.cursors[REFUSED] is None, "it is tried again"
 
 
 def test_a_new_headline_is_written_from_the_records_under_the_old_one() -> None:
@@ -456,26 +441,6 @@ def test_an_answer_of_any_shape_is_read_and_removes_no_record() -> None:
         for shape in (odd, [odd], [odd, odd], *([{**known, field: odd}] for field in FIELDS[name])):
             plan = cycle(records, json.dumps({name: shape}))
             assert {each.id for each in records} <= {each.id for each in left(records, plan)}, name
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FIELDS)
-def test_the_time_to_read_an_answer_is_linear_in_its_proposals(name: str) -> None:
-    def measure(count: int) -> float:
-        records = many(10)
-        ids = [each.id for each in records]
-        fields = {"content": "Don't", "category": "a/b", "domain": "d", "evidence": ids, "tags": ["t"]}
-        proposals = [
-            {**fields, "id": ids[n % 10], "records": [ids[n % 10], ids[n * 7 % 10]], "why": str(n)}
-            for n in range(count)
-        ]
-        answer = json.dumps({name: proposals})
-        began = time.process_time()
-        cycle(records, answer, signals=[signal()])
-        return time.process_time() - began
-
-    measure(100)
-    assert measure(2_000) < 10 * measure(500) + 0.05  # 4 if linear, 16 if quadratic
 
 
 def signal() -> Signal:
