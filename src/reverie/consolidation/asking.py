@@ -97,10 +97,8 @@ class ModelAsker:
         month = f"{self._writer.clock():%Y-%m}" if month is None else month
         if not _MONTH.fullmatch(month if isinstance(month, str) else ""):
             raise InvalidInput(f"month is {quote_value(month)}: pass a year and a month, such as 2026-03")
-        requests, read, written, micros = (
-            self._writer.store.count(f"model.{month}.{name}") for name in _USAGE
-        )
-        return MonthUsage(month, requests, read, written, micros / 1e6)
+        counts = [self._writer.store.count(f"model.{month}.{name}") for name in _USAGE]
+        return MonthUsage(month, counts[0], counts[1], counts[2], counts[3] / 1e6)
 
     def count(self, *names: str, **counts: int) -> None:
         """Count failures, or add to other counters; what cannot be counted is logged."""

@@ -12,20 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from reverie.consolidation.answers import LATER, LIMIT, NO_MODEL
 from reverie.consolidation.asking import TIMEOUT, ModelAsker
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind, WindowReader
 from reverie.consolidation.inbox import Inbox, drop_rejected
-from reverie.consolidation.inputs import PassInput, build_cursor_name
+from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
 from reverie.consolidation.passes.tidy import NOISE
 from reverie.consolidation.plan import ApplyResult, Plan, PlanStep, combine_plans, select_groups
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
-from reverie.consolidation.trust import ModelTrust
+from reverie.consolidation.trust import ExamReport, ModelTrust, take_exam
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
 from reverie.domain.record import Record
@@ -115,17 +116,18 @@ class Dreams:
 
     # -- plans -------------------------------------------------------------------------------------------
 
-    def gather_basics(self) -> PassInput:
-        """Return the moment and the prompts."""
-        return self._gatherer.gather_basics()
+    def check_model(self, model: str) -> ExamReport:
+        """Let the model take its exam, and store the result."""
+        report = take_exam(model, self.asker.ask, self._gatherer.gather_basics())
+        if not report.failed:
+            self.trust.note_exam(report)
+        return report
 
-    def plan_pass(self, name: str) -> Plan:
-        """Return the plan of a pass over what has changed since it last ran."""
-        return self._plan_together([name], limit_requests(self.asker.ask))[0]
-
-    def plan_output(self, name: str, view: PassInput) -> Plan:
-        """Return the plan of a pass over the output of a step of work."""
-        return run_pass(PASSES[name].build(view), self.asker.ask)
+    def plan_pass(self, name: str, **output: Any) -> Plan:
+        """Return the plan of a pass over what has changed since it last ran, or over the output of a step of work."""
+        if PASSES[name].about != "output":
+            return self._plan_together([name], limit_requests(self.asker.ask))[0]
+        return run_pass(PASSES[name].build(replace(self._gatherer.gather_basics(), **output)), self.asker.ask)
 
     def plan_window(
         self, name: str, session: str, *, keep: int | None = None, is_asking: bool = True
@@ -324,12 +326,9 @@ class Dreams:
 
 def _group_names(names: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the names of passes in their order, in groups of those that are planned together."""
-    is_whole = set(VERIFIED) <= set(names)
-    for name in names:
-        if not is_whole or name not in VERIFIED:
-            yield [name]
-        elif name == VERIFIED[0]:
-            yield VERIFIED
+    for is_verified, found in groupby(names, VERIFIED.__contains__):
+        group = list(found)
+        yield from [group] if is_verified else ([name] for name in group)
 
 
 # -- the log ---------------------------------------------------------------------------------------------

@@ -39,12 +39,10 @@ class Rejection:
     Attributes:
         what: The proposal, in words.
         why: The check that refused it, and what would have been lost.
-        protects: Ids that nothing else in the plan may touch either.
     """
 
     what: str
     why: str
-    protects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -251,9 +251,8 @@ class PlanBuilder:
 
     def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> bool:
         """Note a proposal that is not accepted, and protect its records; return false."""
-        known = tuple(name for name in protects if name in self.records)
-        self._protected.update(known)
-        self._refused.append(Rejection(what=what, why=why, protects=known))
+        self._protected.update(protects)
+        self._refused.append(Rejection(what=what, why=why))
         return False
 
     def plan(self, *, skipped: str = "", cursors: Mapping[str, str | None] | None = None) -> Plan:

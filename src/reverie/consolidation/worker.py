@@ -21,15 +21,15 @@ from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import ApplyResult, Plan
 from reverie.consolidation.registry import DREAM, PASSES
 from reverie.consolidation.rule_learning import read_consolidated_position
-from reverie.consolidation.trust import ExamReport, take_exam
+from reverie.consolidation.trust import ExamReport
 from reverie.context.retrieval import FRESH
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.change import Change
-from reverie.domain.conversation import SessionOverview, validate_session_id
+from reverie.domain.conversation import LONGEST_TURN, SessionOverview, validate_session_id
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
-from reverie.domain.text.validation import validate_count, validate_values
+from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
 from reverie.llm.protocol import Model, TokenUsage
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings, Thinking
@@ -181,21 +181,17 @@ class Worker:
         if name != ALL and (not isinstance(name, str) or name not in PASSES):
             raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
         about = "changes" if name == ALL else PASSES[name].about
-        has_session = session is not None or keep is not None
-        has_output = output is not None or bool(step or scope)
-        if (has_session, has_output) != (about == "session", about == "output"):
+        given = (session is not None or keep is not None, output is not None or bool(step or scope))
+        if given != (about == "session", about == "output"):
             needs = {"session": "session=, and no output", "output": "output=, and no session"}
             raise InvalidInput(
-                f"{name} needs another input: pass {needs.get(about, 'neither session= nor output=')}"
+                f"{name} lacks its input, or has another: pass {needs.get(about, 'neither session= nor output=')}"
             )
-        if session is not None and about == "session":
+        if about == "session":
             plan = self._dreams.plan_window(name, validate_session_id(session), keep=keep)
-        elif isinstance(output, str) and about == "output":
-            view = self._dreams.gather_basics()
-            view = replace(view, output=output, step=step, scope=scope, origin=origin)
-            plan = self._dreams.plan_output(name, view)
-        elif about in ("session", "output"):
-            raise InvalidInput(f"{name} needs a text: pass {about}=")
+        elif about == "output":
+            text = validate_raw_text(output, name="output", longest=LONGEST_TURN, empty=True)
+            plan = self._dreams.plan_pass(name, output=text, step=step, scope=scope, origin=origin)
         else:
             plan = self._dreams.plan_dream() if name == ALL else self._dreams.plan_pass(name)
         self._dreams.log.add_plan(plan, "planned")
@@ -282,10 +278,7 @@ class Worker:
         model = self._asker.model
         if model is None:
             raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
-        report = take_exam(model.name, self._asker.ask, self._dreams.gather_basics())
-        if not report.failed:
-            self._dreams.trust.note_exam(report)
-        return report
+        return self._dreams.check_model(model.name)
 
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last dreams, the newest last."""
@@ -299,8 +292,6 @@ class Worker:
         Raises:
             InvalidInput: it is too large to wait.
         """
-        if not isinstance(plan, Plan):
-            raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
         waiting = self._inbox.add(plan)
         self._dreams.log.add_plan(plan, "waiting")
         return waiting
@@ -454,7 +445,7 @@ class Worker:
         work = self._find_session_work()
         if self.thinking != "off" and self._is_dream_due():
             work.append(("enrich", self._run_reviewed_dream if self.thinking == "ask" else self._run_dream))
-        elif self.thinking == "tidy" and self._is_enriching_due():
+        elif self.thinking == "tidy" and self._dreams.count_drafts() and self._is_idle(ENRICH_AFTER):
             work.append(("enrich", partial(self._dreams.run, ["enrich"])))
         return [(name, run) for name, run in work if not self._is_paused(name)]
 
@@ -633,10 +624,6 @@ class Worker:
                 self._record_dream()  # there was nothing to do at the scheduled time: wait for the next one
             return False
         return True
-
-    def _is_enriching_due(self) -> bool:
-        """Return whether there are drafts to enrich, and nothing was written for half a minute."""
-        return self._dreams.count_drafts() > 0 and self._is_idle(ENRICH_AFTER)
 
     def _is_idle(self, least: timedelta) -> bool:
         return (written := self._find_last_writing()) is None or self._clock() - written >= least

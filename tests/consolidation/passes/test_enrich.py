@@ -106,7 +106,6 @@ def test_what_loses_or_invents_something_leaves_the_note_as_it_is() -> None:
         plan, _ = enriched(records(*given))
         assert is_kept(plan)
         assert any(part in plan.refused[0].why for part in why.split("|")), plan.refused
-        assert plan.refused[0].protects == (NOTE.id,)
 
 
 def test_what_another_record_says_already_is_not_said_again() -> None:
@@ -143,7 +142,7 @@ def test_nothing_is_put_beside_what_the_note_says() -> None:
             [],
             [(NOTE.id, False)],
         )
-        assert [refusal.protects for refusal in plan.refused] == [(NOTE.id,)]
+        assert len(plan.refused) == 1
 
 
 def test_the_values_of_two_things_are_not_exchanged() -> None:

@@ -163,7 +163,6 @@ def test_a_headline_that_brings_something_in_is_refused_and_says_what() -> None:
         assert not plan
         assert len(plan.refused) == 2, "a refused headline protects its records from being archived too"
         assert why in plan.refused[0].why
-        assert plan.refused[0].protects == tuple(names)
 
 
 def asking(

@@ -101,7 +101,7 @@ def _enrich(view: PassInput, note: Record) -> Flow[Plan]:
 
 
 def _reject(note: Record, why: str) -> Rejection:
-    return Rejection(what=f"enrich {note.id}", why=why, protects=(note.id,))
+    return Rejection(what=f"enrich {note.id}", why=why)
 
 
 def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record]:
