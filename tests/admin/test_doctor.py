@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import random
 import re
 import shutil
 import sqlite3
@@ -22,18 +21,15 @@ import pytest
 from click.testing import CliRunner
 
 import reverie.admin.doctor
-from reverie import Memory, NotFound, ReverieError, Settings
+from reverie import Memory, ReverieError, Settings
 from reverie.admin.doctor import Diagnosis, diagnose_unopened
 from reverie.domain.change import Change
 from reverie.domain.filter import Filter
 from reverie.domain.page import MEMORY, Page, Paragraph
 from reverie.interfaces.cli.main import cli
-from reverie.search.analyzer import analyze
-from reverie.search.index.inverted_index import IndexedPassage
-from reverie.search.index.tantivy_index import IndexBatch
 from reverie.stores.sqlite.database_file import find_passages
 from tests.factories import get_search_index, make_paragraph
-from tests.profiles import examples, sample_cases
+from tests.profiles import sample_cases
 from tests.support.contract.factories import NOW
 
 SECRET = "marzipan"
@@ -247,28 +243,6 @@ def dump(folder: Path) -> list[str]:
         return [repr(file.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall()) for name in sorted(names)]
 
 
-def test_flipped_bytes_are_found_or_harmless(whole: Path, tmp_path: Path) -> None:
-    for seed in range(examples(40)):
-        chance = random.Random(seed)
-        folder = Path(shutil.copytree(whole, tmp_path / str(seed)))
-        file = folder / "reverie.db"
-        content = bytearray(file.read_bytes())
-        for _ in range(chance.choice((1, 1, 3))):
-            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-        file.write_bytes(content)
-        diagnosis = doctor(folder)
-        assert all(finding.what and finding.fix for finding in diagnosis.findings)
-        if diagnosis.sound:
-            assert everything(folder)[:5] == everything(whole)[:5]
-            continue
-        repaired = CliRunner().invoke(cli, ["--store", str(folder), "doctor", "--fix"])
-        assert repaired.exit_code in (0, 1, 5), repaired.output
-        assert repaired.exit_code or "could not be read" not in repaired.output
-        if repaired.exit_code != 5:
-            assert doctor(folder).sound
-            assert len(everything(folder)[0]) == len(everything(whole)[0])
-
-
 # -- a database that cannot be opened -------------------------------------------------------------------
 
 
@@ -325,15 +299,6 @@ def test_a_log_without_its_database_is_not_given_up(folder: Path) -> None:
     assert (folder / "reverie.db-wal").stat().st_size > 0
 
 
-def test_the_latest_copy_of_the_database_is_advised(tmp_path: Path) -> None:
-    for age, version in enumerate((10, 9)):
-        copy = tmp_path / f"reverie.db.v{version}.backup"
-        copy.write_bytes(b"whatever")
-        os.utime(copy, (1e9 - age,) * 2)
-    diagnosis = diagnose_unopened(tmp_path, NotFound("there is no memory"))
-    assert "put reverie.db.v10.backup in its place" in diagnosis.findings[0].fix
-
-
 # -- the search index ---------------------------------------------------------------------------------------
 
 
@@ -366,27 +331,6 @@ def test_a_damaged_index_is_named_and_built_again(whole: Path, tmp_path: Path, h
         assert doctor(folder, fix=True).sound
         assert doctor(folder).findings == ()
         assert everything(folder)[-1] == expected
-
-
-def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder: Path) -> None:
-    indexed(folder)
-    with Memory.open(folder) as memory:
-        memory.search("crate")
-        committed = get_search_index(memory)._committed
-        gone = memory.search("hall 9", mode="literal")[0].record
-        (row,) = memory.history.log(gone.id)
-        after = memory._store.sequence()
-
-        def spoil(batch: IndexBatch) -> int:
-            batch.remove(row.key)
-            batch.add(IndexedPassage(4_711, gone, analyze(gone)))
-            return after
-
-        committed.write(spoil)
-    found = doctor(folder)
-    assert "1 are missing from the index, 1 are too many" in told(found)
-    assert doctor(folder, fix=True).sound
-    assert everything(folder)[-1] == everything(whole)[-1]
 
 
 # -- the folder ---------------------------------------------------------------------------------------------

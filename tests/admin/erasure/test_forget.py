@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -23,7 +21,7 @@ from reverie.admin.erasure.request import ErasureItem, ErasureReport
 from reverie.consolidation.dreams import LOG
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry
-from reverie.domain.conversation import FORGOTTEN, SessionState, ToolCall
+from reverie.domain.conversation import FORGOTTEN, ToolCall
 from reverie.domain.errors import Conflict, ModelRefused
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import build_headline
@@ -484,24 +482,6 @@ def test_no_word_of_the_program_is_taken_for_content(memory: Memory, clock: Mova
             memory.admin.forget(match=word)
 
 
-def test_a_part_of_the_id_of_a_tool_call_is_no_text(memory: Memory) -> None:
-    chat = memory.session("chat:1")
-    call = ToolCall(id="call_Ab4X9dad", name="look", arguments="{}")
-    chat.add("user", "Look at the sea")
-    asked = chat.add("assistant", "", tool_calls=[call])
-    result = chat.add("tool", "It is calm", tool_call_id=call.id)
-    for text in ("call", "dad", "x9"):
-        with pytest.raises(NotFound, match="nothing has that text"):
-            memory.admin.forget(match=text)
-    with pytest.raises(NotFound, match="the id of a call"):
-        memory.admin.forget(match="CALL_ab4x9dad")
-    plan = memory.admin.forget(match="sea")
-    assert {asked.id, result.id}.isdisjoint(name for _, name in left(plan))
-    memory.delete_session("chat:1")
-    with pytest.raises(NotFound, match="nothing has that text"):
-        memory.admin.forget(match="dad")
-
-
 def test_what_repeats_a_part_of_a_long_text_is_listed(memory: Memory) -> None:
     whole = memory.save(f"She wrote: {SECRET}.").record
     part = memory.save(QUOTE).record
@@ -759,31 +739,6 @@ def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path
         assert memory.search("harbour Lisbon") == []
 
 
-def test_files_that_could_not_be_written_are_named_until_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, open_file = tmp_path / "m", os.open
-
-    def refuse(path: str, flags: int, *args: int, **options: int) -> int:
-        """Open a file as on a disk that is full."""
-        if flags & os.O_CREAT and os.fspath(path).startswith(os.fspath(folder / "memory")):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        return open_file(path, flags, *args, **options)
-
-    with Memory.open(folder) as memory:
-        memory.pages.write("MEMORY.md", f"- {SECRET}\n- Bob likes tea\n")
-        assert memory.flush()
-        monkeypatch.setattr(os, "open", refuse)
-        done = memory.admin.forget(match=SECRET)
-        assert SECRET in (folder / "memory/MEMORY.md").read_text()
-        assert done.pending == ("the file 'memory/MEMORY.md' could not be written: No space left on device",)
-        assert "memory/MEMORY.md" in str(memory.admin.doctor().findings)
-        monkeypatch.undo()
-        assert memory.admin.doctor(fix=True).repaired
-        assert (folder / "memory/MEMORY.md").read_text() == "- Bob likes tea\n"
-        assert "forgetting-unfinished" not in str(memory.admin.doctor().findings)
-
-
 def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:
@@ -876,16 +831,6 @@ def test_the_names_of_deleted_pages_and_sessions_go(memory: Memory) -> None:
     if memory.path is not None:
         for file in memory.path.rglob("*"):
             assert file.is_dir() or b"karenina" not in file.read_bytes().lower(), file
-
-
-def test_a_scope_with_nothing_but_a_scratchpad_or_a_session_is_named(memory: Memory) -> None:
-    memory.scoped("user:555123").scratchpad.set("a", "b")
-    with pytest.raises(NotFound, match="of 1 with it: scope 'user:555123'"):
-        memory.admin.forget(match="555123")
-    chat = SessionState(id="imported", created_at=memory._clock(), scope="user:555124")
-    memory._parts.writer.commit([Change(before=None, after=chat)])
-    with pytest.raises(NotFound, match="of 1 with it: scope 'user:555124'"):
-        memory.admin.forget(match="555124")
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -49,30 +49,6 @@ def test_history_can_be_cut_from_every_side(memory: Memory, clock: MovableClock)
     assert [row.sequence for row in journal.log(since=2, until=4, newest_first=True)] == [4, 3, 2]
     assert journal.log(since=clock.now + timedelta(seconds=1)) == []
     assert memory.history.log(after=1, limit=2) == journal.log(after=1, limit=2)
-
-
-def test_history_knows_who(tmp_path: Path) -> None:
-    for actor in ("owner", "agent", "owner"):
-        with Memory.open(tmp_path, actor=actor) as memory:
-            memory.save(f"Said by {actor} at {last(memory)}")
-    with Memory.open(tmp_path) as memory:
-        assert [row.sequence for row in memory.history.log(actor="owner")] == [1, 3]
-        assert [row.sequence for row in memory.history.log(actor="owner", newest_first=True, limit=1)] == [3]
-        assert memory.history.log(actor="nobody") == []
-
-
-def test_a_forgotten_change_is_there_without_what_it_said(memory: Memory) -> None:
-    kept = memory.save("Likes tea").record
-    gone = memory.save(PORT).record
-    memory.archive(gone.id)
-    forget(memory, replace(gone, archived_at=memory._clock(), archive_reason=""))
-    rows = memory.history.log()
-    assert [(row.sequence, row.edit is None, row.subject) for row in rows] == [
-        (1, False, "record"), (2, True, "record"), (3, True, "record"), (4, True, "record"),
-    ]  # fmt: skip
-    assert [row.sequence for row in memory.history.log(gone.id)] == [2, 3, 4]
-    assert "5433" not in str(rows)
-    assert [row.sequence for row in memory.history.log(kept.id)] == [1]
 
 
 def test_wrong_arguments_are_named(memory: Memory) -> None:
@@ -362,17 +338,6 @@ def test_what_a_prompt_shows_is_counted_with_the_next_turn(memory: Memory, clock
     assert recalled()[0] == 2
 
 
-def test_processes_count_together(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as one, Memory.open(tmp_path) as other:
-        record = one.save(PORT).record
-        for number, memory in enumerate((one, other, one, other)):
-            chat = memory.session(f"cli:{number}")
-            chat.add("user", "Which port does the staging database use?")
-            chat.context()
-            chat.add("assistant", "5433.")
-        assert one.history.blame(record.id).recalled == 4
-
-
 # -- undo ------------------------------------------------------------------------------------------------
 
 
@@ -637,32 +602,6 @@ def test_the_past_has_its_own_journal_and_counts_no_recalls(memory: Memory, cloc
         assert past.at == moment
 
 
-def test_before_anything_there_was_nothing(memory: Memory, clock: MovableClock) -> None:
-    memory.save(PORT)
-    for when in (0, clock.now - timedelta(days=1)):
-        with memory.as_of(when) as past:
-            assert past.list() == []
-            assert past.search("staging database port") == []
-            assert past.history.log() == []
-    with pytest.raises(InvalidInput, match="moment"):
-        memory.as_of("2025-01-01")  # type: ignore[arg-type]
-
-
-def test_a_clock_that_was_set_back_does_not_tear_the_past(memory: Memory, clock: MovableClock) -> None:
-    """What there was at a moment is always a beginning of the journal."""
-    memory.save("Ana paints boats")
-    clock.move(days=3)
-    memory.save("Bread is baked at five")
-    clock.move(days=-2)
-    memory.save("Deploys happen on Friday")
-    moment = clock.now
-    with memory.as_of(moment) as past:
-        assert len(past.list()) == 3
-    with memory.as_of(moment - timedelta(hours=1)) as past:
-        assert [record.content for record in past.list()] == ["Ana paints boats"]
-    assert [row.sequence for row in memory.history.log(since=moment)] == [2, 3]
-
-
 def test_after_a_clock_was_set_back_times_and_their_filters_agree(
     memory: Memory, clock: MovableClock
 ) -> None:
@@ -747,22 +686,6 @@ def test_a_transaction_is_never_split(memory: Memory, clock: MovableClock) -> No
     assert [memory.get(one.record.id) for one in saved] == [one.record for one in saved]
 
 
-def test_the_past_blames_on_what_there_was(memory: Memory, clock: MovableClock) -> None:
-    tea = memory.save("Ana likes green tea").record
-    memory.save("Ana owns a blue teapot", references=[tea.id])
-    memory.pages.append("HISTORY.md", "It rained.")
-    number = last(memory)
-    memory.update(tea.id, content="Ana likes black tea")
-    memory.pages.append("HISTORY.md", "It snowed.")
-    pot = memory.history.log(limit=1, after=1)[0].edit
-    assert pot is not None
-    with memory.as_of(number) as past:
-        assert past.history.blame(pot.id).related == (tea,)
-        assert len(past.history.blame("HISTORY.md").lines) == 1
-    assert memory.history.blame(pot.id).related[0].content == "Ana likes black tea"
-    assert memory.history.blame("HISTORY.md").recalled is None
-
-
 def test_with_what_ended_another_record_its_end_is_undone_too() -> None:
     with Memory.open(":memory:") as memory:
         old = memory.save("The office is in Porto").record
@@ -799,15 +722,3 @@ def test_a_transaction_whose_record_was_only_marked_since_is_undone(memory: Memo
     memory.update(made.id, content="Bob lives in Berlin")
     with pytest.raises(Conflict):
         memory.history.undo(batch=batch)
-
-
-def test_an_end_that_was_set_anew_stays_when_what_ended_it_first_is_undone() -> None:
-    with Memory.open(":memory:") as memory:
-        old = memory.save("The office is in Porto").record
-        memory.save("The office moved from Porto to Braga")
-        moment = datetime(2025, 1, 1, tzinfo=UTC)
-        memory.update(old.id, valid_to=moment)
-        memory.history.undo(2)
-        now = memory.get(old.id)
-        assert now is not None
-        assert now.valid_to == moment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import zipfile
 from collections.abc import Iterator
@@ -86,17 +85,6 @@ def test_a_format_is_detected_whatever_is_first_in_the_file(tmp_path: Path) -> N
         assert (done.turns, samples.told(done, "broken")) == (4, [("file", "x.zip/conversations-0.json")])
 
 
-def test_conversations_without_messages_are_empty_and_do_not_make_an_import_incomplete(
-    tmp_path: Path,
-) -> None:
-    for conversations in (CHATGPT, CLAUDE[:1]):
-        file = samples.document(tmp_path / "x.json", [None, {"id": "e", "uuid": "e"}, *conversations])
-        with Memory.open(":memory:") as memory:
-            done = memory.admin.import_from(file)
-            assert (done.sessions, done.is_complete) == (1, True)
-            assert samples.whys(done)["unsupported"] >= 2
-
-
 # -- MCP ---------------------------------------------------------------------------------------------------
 
 
@@ -178,34 +166,6 @@ def test_a_session_of_golemcore_goes_on_under_its_name(memory: Memory, tmp_path:
     assert answered.at == called.at == utc(2026, 2, 7, 14, 0, 2)
     memory.session("telegram:12345").add("user", "Go on")
     assert [turn.position for turn in memory.turns("telegram:12345")] == [0, 1, 2, 3]
-
-
-def test_items_with_other_names_and_types_are_read(memory: Memory, tmp_path: Path) -> None:
-    odd = [
-        {"ID": "x1", "Layer": "working", "TYPE": "decision", "content": "We ship on Mondays", "salience": 7,
-         "confidence": "high", "created_at": 1770470100000, "tags": "a, b", "ttlDays": -1},
-        {"layer": "procedural", "type": "RITUAL", "content": "Ring the bell",
-         "createdAt": [2026, 2, 7, 14, 15], "tags": ["", "x" * 300, 5, None], "references": {"a": 1}},
-        {"layer": "SEMANTIC", "content": "No times at all\x00, and a NUL",
-         "createdAt": "0001-01-01T00:00:00Z"},
-        {"layer": "SEMANTIC", "content": "   "},
-        {"layer": "SEMANTIC", "content": "y" * 100_001},
-    ]  # fmt: skip
-    done = memory.admin.import_from(samples.lines(tmp_path / "semantic.jsonl", odd))
-    assert (done.form, done.records, samples.whys(done)) == ("golemcore", 3, {"empty": 1, "too large": 1})
-    found = {record.content: record for record in memory.list(limit=None)}
-    monday = found["We ship on Mondays"]
-    assert (monday.layer, monday.kind, monday.importance, monday.confidence) == (
-        "episodic",
-        "decision",
-        1.0,
-        0.75,
-    )
-    assert (monday.created_at, monday.tags, monday.expires_at) == (utc(2026, 2, 7, 13, 15), ("a", "b"), None)
-    bell = found["Ring the bell"]
-    assert (bell.kind, bell.layer, bell.metadata["type"]) == ("fact", "procedural", "RITUAL")
-    assert (bell.created_at, bell.tags, bell.references) == (utc(2026, 2, 7, 14, 15), ("5",), ())
-    assert found["No times at all , and a NUL"].created_at == NOW
 
 
 # -- RockBot -----------------------------------------------------------------------------------------------
@@ -446,16 +406,6 @@ def test_trees_that_are_odd(tmp_path: Path) -> None:
             assert memory.admin.import_from(file).turns == turns, change
 
 
-def test_a_conversation_that_is_none_is_named(tmp_path: Path) -> None:
-    broken: list[Any] = [{"id": 5, "mapping": {}}, {"mapping": {}}, 5, -1.5e3, [], "text"]
-    file = samples.document(tmp_path / "conversations.json", [*CHATGPT, *broken, *CHATGPT])
-    with Memory.open(":memory:") as memory:
-        done = memory.admin.import_from(file, "chatgpt")
-    assert (done.turns, samples.whys(done)["repeated"], done.is_complete) == (4, 4, False)
-    places = [("line", f"conversations.json, item {n}") for n in range(2, 2 + len(broken))]
-    assert samples.told(done, "broken") == places
-
-
 def test_a_file_that_was_cut_is_read_as_far_as_it_goes(memory: Memory, tmp_path: Path) -> None:
     other = CHATGPT[0] | {"conversation_id": "second"}
     whole = json.dumps([*CHATGPT, other])
@@ -489,15 +439,6 @@ def test_messages_with_calls_and_attachments_are_read(memory: Memory, tmp_path: 
     assert "Two candidates" not in str([turn.to_dict() for turn in memory.turns(CLAUDE_ID)])
 
 
-def test_older_exports_have_texts_only(memory: Memory, tmp_path: Path) -> None:
-    old = copy.deepcopy(CLAUDE[:1])
-    for message in old[0]["chat_messages"]:  # type: ignore[attr-defined]
-        del message["content"]
-    done = memory.admin.import_from(samples.document(tmp_path / "conversations.json", old))
-    assert done.turns == 2
-    assert memory.turns(CLAUDE_ID)[1].content == "Let me look.\n\nHeron it is."
-
-
 def test_the_current_branch_of_claude_is_read_where_it_is_named(memory: Memory, tmp_path: Path) -> None:
     def message(name: str, parent: str | None, text: str) -> dict[str, Any]:
         return {"uuid": name, "parent_message_uuid": parent, "sender": "human", "text": text}
@@ -508,28 +449,6 @@ def test_the_current_branch_of_claude_is_read_where_it_is_named(memory: Memory, 
     assert [turn.content for turn in memory.turns("claude:x")] == ["first", "kept"]
     assert samples.whys(done) == {"broken": 1}
     assert memory.turns("claude:x")[0].at == NOW
-
-
-def test_messages_that_cannot_be_are_named(memory: Memory, tmp_path: Path) -> None:
-    messages = [
-        {"uuid": "a", "sender": "robot", "text": "beep"},
-        {"uuid": "b", "sender": "human", "text": ""},
-        {"uuid": "c", "sender": "human", "text": "x" * 2_000_001},
-        {"uuid": "d", "sender": "human", "text": "NUL \x00 and half a \ud83d pair"},
-        {"sender": "human", "text": "without an id"},
-        {
-            "uuid": "e",
-            "sender": "assistant",
-            "content": [{"type": "tool_result", "content": "lone"}, {"type": "x"}],
-        },
-    ]
-    file = samples.document(tmp_path / "conversations.json", [{"uuid": "x", "chat_messages": messages}])
-    done = memory.admin.import_from(file)
-    assert samples.whys(done) == {"broken": 1, "empty": 1, "too large": 1, "unsupported": 1}
-    assert [turn.content for turn in memory.turns("claude:x")] == [
-        "NUL   and half a   pair", "without an id", "lone", "[x]",
-    ]  # fmt: skip
-    assert memory.admin.import_from(file).turns == 0
 
 
 # -- sessions of Autobot -----------------------------------------------------------------------------------

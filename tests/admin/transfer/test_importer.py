@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -244,16 +243,6 @@ def test_broken_lines_of_an_export_are_named_and_the_others_are_taken(memory: Me
     assert not any("x" * 20 in each.detail for each in done.skipped)
 
 
-def test_turns_whose_session_line_is_broken_are_kept(memory: Memory, tmp_path: Path) -> None:
-    lines = [
-        as_line(make_session(), "session") | {"status": "asleep"},
-        *(as_line(make_turn(n), "turn") for n in (0, 1)),
-    ]
-    done = memory.admin.import_from(own(tmp_path / "x.jsonl", *lines))
-    assert (done.sessions, done.turns, samples.whys(done)) == (1, 2, {"broken": 1})
-    assert memory.session("chat:1").state.created_at == make_turn(0).at
-
-
 def test_an_export_that_was_cut_is_said_to_be(memory: Memory, tmp_path: Path) -> None:
     file = own(tmp_path / "x.jsonl", as_line(make_record(1), "record"), end=False)
     done = memory.admin.import_from(file)
@@ -290,26 +279,6 @@ def test_a_memory_in_a_folder_that_is_imported_is_named_and_left_out(tmp_path: P
 
 
 # -- conversations with one message a line ------------------------------------------------------------------
-
-
-def test_messages_are_taken_in_once_whatever_their_sessions_and_times(memory: Memory, tmp_path: Path) -> None:
-    messages = [
-        {"role": "user", "content": "ping", "session": "a", "at": "2025-03-10T09:00:00Z"},
-        {"role": "user", "content": "ping", "session": "b"},
-        {"role": "user", "content": "ping", "session": "a", "at": "2025-03-10T09:00:00Z"},
-        {"role": "assistant", "content": "pong", "session": "a"},
-    ]
-    file = tmp_path / "talk.jsonl"
-    file.write_text("".join(f"{json.dumps(message)}\n" for message in messages))
-    done = memory.admin.import_from(file, scope="user:ana")
-    assert (done.form, done.sessions, done.turns) == ("messages", 2, 4)
-    turns = memory.scoped("user:ana").turns("a")
-    assert [turn.content for turn in turns] == ["ping", "ping", "pong"]
-    assert {turn.scope for turn in turns} == {"user:ana"}
-    assert memory.admin.import_from(file, scope="user:ana").taken == 0
-    with file.open("a") as more:
-        more.write(json.dumps({"role": "user", "content": "ping", "session": "b"}))
-    assert memory.admin.import_from(file, scope="user:ana").turns == 1
 
 
 # -- interrupted, and at once ----------------------------------------------------------------------------

@@ -155,23 +155,6 @@ def test_a_file_may_be_a_list_or_have_conversations(tmp_path: Path) -> None:
         assert {turn.at for turn in memory.turns("ticket:7")} == {NOON}
 
 
-def test_a_byte_order_mark_crlf_blank_lines_and_utf_16_are_fine(tmp_path: Path) -> None:
-    text = "\r\n\r\n".join(map(json.dumps, HELLO)) + "\r\n"
-    for encoding in ("utf-8-sig", "utf-16"):
-        (tmp_path / "chat.jsonl").write_text(text, encoding=encoding)
-        assert imported(tmp_path / "chat.jsonl") == (["hello", "hi"], [])
-
-
-def test_a_file_that_is_cut_keeps_its_messages_and_a_control_character_is_a_space(tmp_path: Path) -> None:
-    for value, expected in (
-        (json.dumps([*HELLO, {"role": "user", "content": "cut"}])[:-10], ["hello", "hi"]),
-        ('{"role": "user", "content": "one\x00two"}', ["one two"]),
-        ('[{"role": "user", "content": "one\ttwo"}]', ["one\ttwo"]),
-    ):
-        said, left = imported(samples.text(tmp_path / "chat.json", value))
-        assert (said, len(left)) == (expected, int(len(expected) == 2)), value
-
-
 # -- who typed it ------------------------------------------------------------------------------------------
 
 

@@ -6,9 +6,7 @@ import io
 import json
 import os
 import random
-import shutil
 import struct
-import tempfile
 import threading
 import zipfile
 import zlib
@@ -21,7 +19,6 @@ from reverie import InvalidInput, Memory
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.safe_reading import iter_values, parse_json
 from tests.admin.transfer import samples
-from tests.stores.sqlite.test_store import NOBODY, ROOT, in_a_fork
 
 
 def zipped(path: Path, files: dict[str, bytes]) -> Path:
@@ -251,22 +248,3 @@ def test_checksums_of_archives_are_checked(tmp_path: Path) -> None:
     data[data.index(b"PK\x01\x02") + 16] ^= 1
     file.write_bytes(data)
     refused(file, "damaged")
-
-
-def test_a_folder_that_may_not_be_read_is_named() -> None:
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to other users
-    try:
-        (folder / "closed").mkdir(mode=0o000)
-        folder.chmod(0o755)
-
-        def use() -> bool:
-            if ROOT:
-                os.setuid(NOBODY)  # nothing is closed for root
-            with pytest.raises(InvalidInput, match=r"closed' cannot be read \(Permission denied\)"):
-                list(safe_reading.iter_files(folder))
-            return True
-
-        assert in_a_fork(use)
-    finally:
-        (folder / "closed").chmod(0o755)
-        shutil.rmtree(folder)

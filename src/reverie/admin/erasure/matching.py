@@ -55,7 +55,6 @@ _EXPLAINED: frozenset[Operation] = frozenset(
     {*("dream", "expire", "delete", "delete_file"), *("withdraw", "clear", "put", "forget")}
 )
 """Operations whose reason of an archiving the program writes."""
-_CALL_PREFIXES = frozenset({"call", "fc", "toolu"})
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
 _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
@@ -181,8 +180,7 @@ class EraseQuery:
             phrases=phrases,
             is_copy=bool(phrases) and any(map(self.is_copy, (*texts, *sides))),
             names_session=not self.labels.isdisjoint(sides),
-            has_name=piece
-            and (any(map(self.phrases.has_piece, _list_names(value))) or has_call_id(value, self.phrases)),
+            has_name=piece and any(map(self.phrases.has_piece, _list_names(value))),
         )
 
     def examine_note(self, note: str) -> Hit:
@@ -298,20 +296,6 @@ def _is_own_metadata(key: str, text: str) -> bool:
 def has_side_piece(text: str, phrases: PhraseMatcher) -> bool:
     """Whether a text beside the content has the requested text, other than as a part of an id."""
     return phrases.has_piece(_ID.sub(lambda name: name[0] if name[0] == phrases.piece else " ", text))
-
-
-def has_call_id(value: Value | Entry, phrases: PhraseMatcher) -> bool:
-    """Whether the id of a tool call in a turn has the requested text as whole words.
-
-    Such ids are random: a part of a word means nothing, nor does the word that providers begin them with.
-    """
-    if not isinstance(value, Turn) or phrases.piece in _CALL_PREFIXES:
-        return False
-    wanted = normalize_words(phrases.piece)
-    ids = (value.tool_call_id, *(call.id for call in value.tool_calls))
-    return bool(wanted) and any(
-        f" {' '.join(wanted)} " in f" {' '.join(normalize_words(each))} " for each in ids
-    )
 
 
 def get_session_labels(session: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
 
-from reverie.admin.erasure.matching import Name, get_entry_session, get_name, get_owning_scope, has_call_id
+from reverie.admin.erasure.matching import Name, get_entry_session, get_name, get_owning_scope
 from reverie.admin.erasure.request import ErasureItem
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import FORGOTTEN, SessionState, Turn
@@ -52,15 +52,12 @@ def build_kept_item(subject: str, name: str, because: str, text: str = "") -> Er
 
 
 def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
-    """Yield what has the requested text in its name: pages, sessions, scopes, and calls of tools by their ids."""
+    """Yield what has the requested text in its name: pages, sessions and scopes."""
     if not phrases.piece:
         return
     for page in (*(page.name for page in store.pages()), *store.logs()):
         if phrases.has_piece(page):
             yield build_kept_item("page", page, "its name has the text: `reverie pages` can delete it")
-    for turn in store.scan_turns(Filter()):
-        if has_call_id(turn, phrases):
-            yield build_kept_item("turn", turn.id, "the id of a call has the text: forget its session")
     states = [overview.state for overview in store.sessions()]
     entries = store.entries(None, now=EVER)
     for session in dict.fromkeys((*(state.id for state in states), *map(get_entry_session, entries))):
