@@ -331,16 +331,13 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
         1 for folder in ("memory", "sessions") for file in _iter_paths(path / folder) if file.is_file()
     )
     log = path / f"{DATABASE}-wal"
-    backups = sorted(path.glob(UPGRADE_COPIES), key=_read_mtime)
     ways = ["bring back a backup of yours with `reverie recover`"]
     if files:
         command = f"reverie rebuild{' --force' if isinstance(error, StoreCorrupt) else ''}"
         ways.insert(0, f"make a new one of the folder's {count(files, 'file')} with `{command}`")
-    if backups:
-        ways.append(f"put {backups[-1].name} in its place, which is from before an update of Reverie")
     fix = "; or ".join(ways)
     notes: list[Finding] = []
-    if isinstance(error, NotFound) and (files or log.exists() or backups):
+    if isinstance(error, NotFound) and (files or log.exists()):
         others = count(files, "readable file") if files else "other files"
         code = "database-missing"
         what = f"{DATABASE} is missing from {str(path)!r}, where {others} of a memory are"
@@ -350,7 +347,7 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
     elif isinstance(error, StoreIncompatible):
         what, separator, advice = str(error).rpartition(": ")
         code, what = "database-foreign", what if separator else advice
-        fix = advice if not (files or backups) or "newer" in str(error) else f"keep a copy; then {fix}"
+        fix = advice if not files or "newer" in str(error) else f"keep a copy; then {fix}"
     elif isinstance(error, StoreCorrupt):
         code, what = "database-damaged", f"{DATABASE} is damaged so that it cannot be read"
         fix = f"have what can be read of it copied into a new one with `reverie doctor --fix`; or {fix}"

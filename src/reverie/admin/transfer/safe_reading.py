@@ -279,50 +279,26 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
 # -- archives ----------------------------------------------------------------------------------------------
 
 
-class ZipArchive:
-    """Zip archive whose files are read without unpacking them to disk.
+def _open_archive(path: Path) -> zipfile.ZipFile:
+    """Open a zip archive, whose files are read without unpacking them to disk.
 
     Raises:
-        InvalidInput: it is damaged, encrypted, has too many files, or names that lead out of it.
+        InvalidInput: it is damaged, has too many files, or names that lead out of it.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.name = path.name
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise InvalidInput(f"{path.name}: cannot be opened as a zip archive ({error})") from None
-        members = self._zip.infolist()
-        if len(members) > MOST_MEMBERS:
+    try:
+        archive = zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise InvalidInput(f"{path.name}: cannot be opened as a zip archive ({error})") from None
+    names = archive.namelist()
+    if len(names) > MOST_MEMBERS:
+        raise InvalidInput(f"{path.name}: {len(names):,} files in it: at most {MOST_MEMBERS:,} are read")
+    for name in names:
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
             raise InvalidInput(
-                f"{path.name}: {len(members):,} files in it: at most {MOST_MEMBERS:,} are read"
+                f"{path.name}: it names {name!r}, which leads out of it: that is no honest archive"
             )
-        for member in members:
-            _refuse_unsafe(member, path.name)
-        self.names = [member.filename for member in members if not member.is_dir()]
-
-    def __enter__(self) -> ZipArchive:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()
-
-    @contextmanager
-    def opened(self, name: str) -> Iterator[IO[bytes]]:
-        """Open one of its files.
-
-        Raises:
-            InvalidInput: it is damaged, or its unpacked size is implausible.
-        """
-        try:
-            member = self._zip.getinfo(name)
-            if member.flag_bits & 0x1:
-                raise InvalidInput(f"{self.name}: {name!r} is encrypted: unpack it first")
-            with self._zip.open(member) as file:
-                yield io.BufferedReader(_Bounded(file, member))
-        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise InvalidInput(f"{self.name}: {name!r} is damaged ({error})") from None
+    return archive
 
 
 class _Bounded(_Borrowed):
@@ -344,13 +320,6 @@ class _Bounded(_Borrowed):
                 f"{self._member.compress_size:,}: that is no honest archive"
             )
         return size
-
-
-def _refuse_unsafe(member: zipfile.ZipInfo, archive: str) -> None:
-    name = member.filename
-    parts = PurePosixPath(name.replace("\\", "/")).parts
-    if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
-        raise InvalidInput(f"{archive}: it names {name!r}, which leads out of it: that is no honest archive")
 
 
 # -- folders -----------------------------------------------------------------------------------------------
@@ -396,32 +365,35 @@ class SourceFile:
     Attributes:
         name: Its path in the source.
         place: How reports call it.
-        path: Its path on the disk; None in an archive.
-        archive: The archive with it.
+        path: Its path on the disk, or that of the archive with it.
+        archive: The archive with it; None for a file on the disk.
     """
 
     name: str
     place: str
-    path: Path | None = None
-    archive: ZipArchive | None = None
+    path: Path
+    archive: zipfile.ZipFile | None = None
 
     @property
     def modified_at(self) -> datetime:
         """When the file, or the archive with it, was last changed."""
-        file = self.path if self.archive is None else self.archive.path
-        assert file is not None
-        return datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
+        return datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC)
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the file; raise `InvalidInput` if it cannot be read."""
-        if self.archive is not None:
-            with self.archive.opened(self.name) as member:
-                yield member
-        else:
-            assert self.path is not None
-            with open_file(self.path) as file:
-                yield file
+        """Open the file; raise `InvalidInput` if it is damaged, or its unpacked size is implausible."""
+        if self.archive is None:
+            with open_file(self.path) as opened:
+                yield opened
+            return
+        member = self.archive.getinfo(self.name)
+        if member.flag_bits & 0x1:
+            raise InvalidInput(f"{self.path.name}: {self.name!r} is encrypted: unpack it first")
+        try:
+            with self.archive.open(member) as file:
+                yield io.BufferedReader(_Bounded(file, member))
+        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise InvalidInput(f"{self.path.name}: {self.name!r} is damaged ({error})") from None
 
     def read_text(self) -> str:
         """Return its text; see `read_open_text`."""
@@ -452,7 +424,7 @@ class Source:
     @property
     def is_file(self) -> bool:
         """Whether it is one file."""
-        return len(self.files) == 1 and self.files[0].path == self.path
+        return len(self.files) == 1 and self.files[0].path == self.path and self.files[0].archive is None
 
 
 @contextmanager
@@ -476,8 +448,6 @@ def open_source(path: Path) -> Iterator[Source]:
     if not is_archive:
         yield Source(path, (SourceFile(path.name, path.name, path),))
         return
-    with ZipArchive(path) as archive:
-        yield Source(
-            path,
-            tuple(SourceFile(name, f"{path.name}/{name}", None, archive) for name in sorted(archive.names)),
-        )
+    with _open_archive(path) as archive:
+        names = sorted(member.filename for member in archive.infolist() if not member.is_dir())
+        yield Source(path, tuple(SourceFile(name, f"{path.name}/{name}", path, archive) for name in names))

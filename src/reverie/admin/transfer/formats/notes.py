@@ -13,11 +13,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from pathlib import PurePosixPath
-from types import MappingProxyType
 
 from reverie.admin.transfer.batch import (
     FoundValue,
@@ -139,9 +138,10 @@ def read_document(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
     line = 1
     for passage in split_text(text, MAX_PASSAGE_CHARS):
         if content := clean_text(passage).strip():
-            yield _build_record(
-                file.name, content, terms, place=f"{file.place}, line {line}", at=file.modified_at,
-                nth=seen[content], category=category or DOCUMENT_CATEGORY,
+            yield build_record(
+                FORM, terms, f"{file.place}, line {line}", content, at=file.modified_at,
+                source_id=hash_texts(file.name, content, str(seen[content])),
+                category=category or DOCUMENT_CATEGORY, source=f"import:{file.name}"[:200],
             )  # fmt: skip
             seen[content] += 1
         line += passage.count("\n")
@@ -251,8 +251,17 @@ def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: date
         if terms.trusted:
             yield FoundValue(place=where, value=paragraph, form=FORM)
         else:
-            nth = seen[content]
-            yield _build_record(name, content, terms, place=where, at=last, nth=nth, kind="event")
+            source_id = hash_texts(name, content, str(seen[content]))
+            yield build_record(
+                FORM,
+                terms,
+                where,
+                content,
+                at=last,
+                source_id=source_id,
+                kind="event",
+                source=f"import:{name}"[:200],
+            )
         seen[content] += 1
 
 
@@ -309,9 +318,10 @@ def _parse_facts(
             kind = judged.kind or "fact"
         elif about.is_graph:
             content, tags = _parse_observation(content, about.title, tags)
-        yield _build_record(
-            name, content, terms, place=where, at=at, nth=seen[content], title=about.title, kind=kind,
-            tags=tuple(dict.fromkeys((*tags, *about.tags))),
+        yield build_record(
+            FORM, terms, where, content, at=at, source_id=hash_texts(name, content, str(seen[content])), kind=kind,
+            layer="semantic", tags=tuple(dict.fromkeys((*tags, *about.tags))), source=f"import:{name}"[:200],
+            metadata={"title": about.title} if about.title else {},
         )  # fmt: skip
         seen[content] += 1
 
@@ -334,42 +344,6 @@ def _parse_observation(text: str, title: str, tags: tuple[str, ...]) -> tuple[st
     names = [] if found is None else [found["category"].strip()]
     plain = " ".join(_HASHTAG.sub("", said).split())
     return plain or said, (*tags, *names, *_HASHTAG.findall(said))
-
-
-def _build_record(
-    name: str,
-    content: str,
-    terms: ImportTerms,
-    *,
-    place: str,
-    at: datetime,
-    nth: int,
-    kind: Kind = "fact",
-    tags: Sequence[str] = (),
-    category: str | None = None,
-    title: str = "",
-) -> Item:
-    """Return a record of a piece of a text, or the reason why it is left out.
-
-    Args:
-        name: The name of the text.
-        nth: The number of equal pieces before it.
-        title: The title of the text, if it has one.
-    """
-    return build_record(
-        FORM,
-        terms,
-        place,
-        content,
-        source_id=hash_texts(name, content, str(nth)),
-        at=at,
-        metadata=MappingProxyType({"title": title} if title else {}),
-        kind=kind,
-        layer="episodic" if kind == "event" else "semantic",
-        category=category,
-        tags=tuple(tags),
-        source=f"import:{name}"[:200],
-    )
 
 
 def split_blocks(text: str) -> Iterator[tuple[int, tuple[str, ...], str]]:

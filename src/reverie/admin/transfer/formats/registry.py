@@ -89,7 +89,7 @@ def _detect_single_file(file: SourceFile) -> Form:
     with file.open() as opened:
         head = opened.read(1_000)
     if head.startswith(_SQLITE):
-        if file.path is None or (known := detect_database_format(file.path)) is None:
+        if (known := detect_database_format(file.path)) is None:
             raise InvalidInput(f"{file.name} is a database. Open its folder, or make a backup of it.")
         return known
     if not head.strip(b"\xef\xbb\xbf \t\r\n"):
@@ -202,7 +202,7 @@ def _read_file(file: SourceFile, name: str, form: Form, terms: ImportTerms, seen
         name: Its path below the memory folder.
         seen: Ids of messages of the transcripts that were read before.
     """
-    if _is_database(file) and file.path is not None:
+    if file.archive is None and _is_database(file):
         yield from read_database(file.path, form, terms)
     elif form in _CLIENTS:
         yield from TranscriptReader(form, file, terms, seen).read()
