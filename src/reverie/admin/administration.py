@@ -168,8 +168,8 @@ class Administration:
         from reverie.admin.doctor import Doctor, diagnose_unopened
 
         doctor = Doctor(
-            unwrap(self._store),
-            self._index,
+            store=unwrap(self._store),
+            index=self._index,
             path=self._path,
             vectors=self._vectors,
             files=self._files,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
@@ -55,40 +55,29 @@ class RepairableStore(Protocol):
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
 
 
+@dataclass(kw_only=True)
 class Doctor:
-    """Check and repair of one open memory."""
+    """Check and repair of one open memory.
 
-    def __init__(
-        self,
-        store: Store,
-        index: CandidateIndex,
-        *,
-        path: Path | None,
-        vectors: VectorIndex | None,
-        files: MemoryFolder | None,
-        eraser: Eraser,
-        redactor: StoredSecretRedactor | None,
-    ) -> None:
-        """Prepare to examine a memory.
+    Attributes:
+        store: Its store.
+        index: Its search index.
+        path: Its folder; None for a memory without one.
+        vectors: Its vectors; None without an embedder.
+        files: Its mirrored files; None for a memory without them.
+        eraser: Finishes an interrupted erasure.
+        redactor: Finds stored secrets; None where they are allowed.
+    """
 
-        Args:
-            store: Its store.
-            index: Its search index.
-            path: Its folder; None for a memory without one.
-            vectors: Its vectors; None without an embedder.
-            files: Its mirrored files; None for a memory without them.
-            eraser: Finishes an interrupted erasure.
-            redactor: Finds stored secrets; None where they are allowed.
-        """
-        self._redactor = redactor
-        self._files = files
-        self._eraser = eraser
-        self._differing_files: tuple[str, ...] = ()
-        self._store = store
-        self._index = index
-        self._path = path
-        self._vectors = vectors
-        self._checked: Counter[str] = Counter()
+    store: Store
+    index: CandidateIndex
+    path: Path | None
+    vectors: VectorIndex | None
+    files: MemoryFolder | None
+    eraser: Eraser
+    redactor: StoredSecretRedactor | None
+    _differing_files: tuple[str, ...] = ()
+    _checked: Counter[str] = field(default_factory=Counter)
 
     def examine(self, *, fix: bool = False) -> Diagnosis:
         """Check everything.
@@ -127,11 +116,11 @@ class Doctor:
     def _run_checks(self) -> list[Finding]:
         self._checked.clear()
         findings = list(self._check_database())
-        if self._path is not None:
-            findings += check_folder(self._path)
+        if self.path is not None:
+            findings += check_folder(self.path)
         if any(each.code == "database" for each in findings):
             return findings  # the other checks would report the same things again, as differences
-        if index_files := () if self._path is None else find_damaged_files(self._path / "index" / FORMAT):
+        if index_files := () if self.path is None else find_damaged_files(self.path / "index" / FORMAT):
             what = f"{count(len(index_files), 'file')} of the search index cannot be read"
             findings.append(build_finding("index-damaged", what, index_files))
         return [
@@ -146,17 +135,17 @@ class Doctor:
     # -- the store -----------------------------------------------------------------------------------------
 
     def _check_database(self) -> Iterator[Finding]:
-        problems = self._store.check()
+        problems = self.store.check()
         for problem in problems:
             yield build_finding(
                 "database", problem.what, remedy="database" if problem.repairable else None, fix=problem.fix
             )
         if problems:
             return
-        self._checked["changes"] = self._store.sequence()
-        if not isinstance(self._store, RepairableStore):
+        self._checked["changes"] = self.store.sequence()
+        if not isinstance(self.store, RepairableStore):
             return
-        if ids := tuple(self._store.find_stale_analyses()):
+        if ids := tuple(self.store.find_stale_analyses()):
             yield build_finding(
                 "words-outdated",
                 f"{count(len(ids), 'passage')} would be searched by other words than they have",
@@ -165,7 +154,7 @@ class Doctor:
 
     def _check_secrets(self) -> Iterator[Finding]:
         """Report things that hold secrets, without the secrets."""
-        exposures = () if self._redactor is None else self._redactor.find()
+        exposures = () if self.redactor is None else self.redactor.find()
         for code, is_named in (("secrets-stored", False), ("secret-name", True)):
             found = (f"{each.subject} {each.id}" for each in exposures if each.named == is_named)
             yield from list_things(code, found)
@@ -173,13 +162,13 @@ class Doctor:
     # -- the index -----------------------------------------------------------------------------------------
 
     def _check_index(self) -> Iterator[Finding]:
-        status = self._index.status()
-        if status.problem and not (self._path is not None and is_obstructed(self._path, "index")):
+        status = self.index.status()
+        if status.problem and not (self.path is not None and is_obstructed(self.path, "index")):
             yield build_finding(
                 "index-in-memory", "the search index cannot be kept on disk and is held in memory"
             )
         try:
-            comparison = compare_index(self._index, self._store)
+            comparison = compare_index(self.index, self.store)
         except IndexCorrupt:
             yield build_finding("index-damaged", "the search index cannot be read")
             return
@@ -192,21 +181,21 @@ class Doctor:
             )
 
     def _check_vectors(self) -> Iterator[Finding]:
-        if self._vectors is None:
+        if self.vectors is None:
             return
-        if self._vectors.is_damaged():
+        if self.vectors.is_damaged():
             yield build_finding("vectors-damaged", "the vectors cannot be read as they were written")
-        if problem := self._vectors.status().problem:
+        if problem := self.vectors.status().problem:
             yield build_finding("vectors-failing", f"searches go by words alone: {problem}")
 
     # -- files and unfinished erasures ---------------------------------------------------------------------
 
     def _check_mirror(self) -> list[Finding]:
-        if self._files is None or self._path is None:
+        if self.files is None or self.path is None:
             return []
-        if is_obstructed(self._path, "memory", "sessions", FILES_DATABASE):
+        if is_obstructed(self.path, "memory", "sessions", FILES_DATABASE):
             return []  # reported by the check of the folder, and nothing there can be compared
-        findings = list(check_files(self._store, self._files, self._path, self._checked))
+        findings = list(check_files(self.store, self.files, self.path, self._checked))
         self._differing_files = tuple(
             path
             for each in findings
@@ -216,7 +205,7 @@ class Doctor:
         return findings
 
     def _check_forgetting(self) -> Iterator[Finding]:
-        if unfinished := self._eraser.pending():
+        if unfinished := self.eraser.pending():
             yield build_finding(
                 "forgetting-unfinished",
                 f"what was to be forgotten is not gone everywhere yet: {'; '.join(unfinished)}",
@@ -228,23 +217,23 @@ class Doctor:
         """Apply a remedy; return the findings about its failure, or about what it could not repair."""
         try:
             match remedy:
-                case "modes" if self._path is not None:
-                    set_modes(self._path)
-                case "leftovers" if self._path is not None:
-                    remove_leftovers(self._path)
-                case "database" if isinstance(self._store, RepairableStore):
-                    report = self._store.repair()
+                case "modes" if self.path is not None:
+                    set_modes(self.path)
+                case "leftovers" if self.path is not None:
+                    remove_leftovers(self.path)
+                case "database" if isinstance(self.store, RepairableStore):
+                    report = self.store.repair()
                     return [] if report is None else build_repair_findings(report)
-                case "words" if isinstance(self._store, RepairableStore):
-                    self._store.refresh_analyses()
+                case "words" if isinstance(self.store, RepairableStore):
+                    self.store.refresh_analyses()
                 case "index":
-                    self._index.rebuild()
-                case "vectors" if self._vectors is not None:
-                    self._vectors.rebuild()
-                case "files" if self._files is not None:
-                    self._files.restore(self._differing_files)
+                    self.index.rebuild()
+                case "vectors" if self.vectors is not None:
+                    self.vectors.rebuild()
+                case "files" if self.files is not None:
+                    self.files.restore(self._differing_files)
                 case "forgetting":
-                    self._eraser.finish()
+                    self.eraser.finish()
         except (ReverieError, OSError) as error:
             what = f"repairing ({remedy}) did not succeed: {error}"
             return [build_finding("repair-failed", what, part=get_part(remedy))]

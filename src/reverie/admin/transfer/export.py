@@ -20,7 +20,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
@@ -47,6 +47,7 @@ VERSION = 1
 """The newest version of an export that can be read, and the version that is written."""
 
 _TYPES: tuple[What, ...] = ("record", "turn", "session", "page", "paragraph")
+_COUNTED = ("records", "sessions", "turns", "pages", "paragraphs")
 _LARGEST = 2**53
 _T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
 
@@ -103,27 +104,25 @@ def export(
     return ExportReport(path=path, left_out=tuple(run.left_out), **run.counts)
 
 
+@dataclass
 class _Export:
     """State of one export.
 
     Attributes:
+        store: The store.
+        scopes: The exported scopes; None for all.
+        file: The file.
+        progress: Receives the number of records and turns written since the last call.
         counts: Number of exported things of each type.
         left_out: What could not be read.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        scopes: tuple[str, ...] | None,
-        file: BinaryIO,
-        progress: Callable[[int], None],
-    ) -> None:
-        self._store = store
-        self._scopes = scopes
-        self._file = file
-        self._progress = progress
-        self.counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
-        self.left_out: list[Skipped] = []
+    store: Store
+    scopes: tuple[str, ...] | None
+    file: BinaryIO
+    progress: Callable[[int], None]
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTED, 0)))
+    left_out: list[Skipped] = field(default_factory=list)
 
     def write(self, at: datetime) -> None:
         """Write everything in the scopes; pages and logs belong to the empty one."""
@@ -132,17 +131,17 @@ class _Export:
         self._write_line({"type": "header", **header})
         for record in self._iter_records():
             self._put(record)
-            self._progress(1)
+            self.progress(1)
         for overview in self._list_sessions():
             self._put(overview.state)
             for turn in self._iter_turns(overview):
                 self._put(turn)
-                self._progress(1)
-        if self._scopes is None or "" in self._scopes:
-            for page in self._store.pages():
+                self.progress(1)
+        if self.scopes is None or "" in self.scopes:
+            for page in self.store.pages():
                 self._put(page)
-            for log in self._store.logs():
-                for paragraph in self._store.paragraphs(page=log):
+            for log in self.store.logs():
+                for paragraph in self.store.paragraphs(page=log):
                     self._put(paragraph)
         self._write_line({"type": "end", **self.counts})
 
@@ -151,32 +150,32 @@ class _Export:
         self.counts[f"{get_subject(value)}s"] += 1
 
     def _write_line(self, data: dict[str, Any]) -> None:
-        self._file.write(f"{json.dumps(data, ensure_ascii=False, allow_nan=False)}\n".encode())
+        self.file.write(f"{json.dumps(data, ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def _iter_records(self) -> Iterator[Record]:
         """Yield records, the oldest first, so that an import stores them in this order."""
-        wanted = Filter(scopes=self._scopes, archived=None)
-        before = sum(self._store.tally("kind", wanted).values())
-        ids = [record.id for record in self._store.find(wanted, order="created")]
-        missing = min(before, sum(self._store.tally("kind", wanted).values())) - len(ids)
+        wanted = Filter(scopes=self.scopes, archived=None)
+        before = sum(self.store.tally("kind", wanted).values())
+        ids = [record.id for record in self.store.find(wanted, order="created")]
+        missing = min(before, sum(self.store.tally("kind", wanted).values())) - len(ids)
         if missing > 0:
             self._leave_out("record", "the store", missing)
         ids.reverse()
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
             yield from self._read_readable(
-                batch, self._store.records, "record", lambda name: f"record {name!r}"
+                batch, self.store.records, "record", lambda name: f"record {name!r}"
             )
 
     def _list_sessions(self) -> list[SessionOverview]:
-        overviews = self._store.sessions(scopes=self._scopes)
+        overviews = self.store.sessions(scopes=self.scopes)
         return sorted(overviews, key=lambda each: (each.state.created_at, each.state.id))
 
     def _iter_turns(self, overview: SessionOverview) -> Iterator[Turn]:
         session = overview.state.id
 
         def read(positions: Sequence[int]) -> list[Turn]:
-            return self._store.turns(session=session, start=positions[0], stop=positions[-1] + 1)
+            return self.store.turns(session=session, start=positions[0], stop=positions[-1] + 1)
 
         for start in range(0, overview.turns, _BATCH):
             positions = range(start, min(start + _BATCH, overview.turns))
