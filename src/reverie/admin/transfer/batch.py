@@ -185,11 +185,6 @@ def hash_texts(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def build_alternative_id(value: Record | Turn | Paragraph, form: str, attempt: int) -> str:
-    """Return the id to try after `attempt` ids were taken by other things."""
-    return build_stable_id(form, type(value).__name__, value.id, str(attempt))
-
-
 def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyType[str, str]:
     """Return metadata with the id that another program gave."""
     return MappingProxyType({**metadata, SOURCE_ID: source_id})
@@ -200,7 +195,6 @@ def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyTy
 
 _T = TypeVar("_T", Record, Turn, Paragraph)
 
-_MARK = 8
 _STORED = ("sessions", "threads", "pages")
 
 
@@ -209,7 +203,7 @@ class SeenItems:
     """Things that an import has met, to recognise repetitions, in a dry run too.
 
     Attributes:
-        ids: Sorts and ids of things, each with what distinguishes the thing from others of that id.
+        ids: Sorts and ids of things.
         said: Ids of live records, by scope and fingerprint.
         sessions: Sessions that were created or changed.
         threads: Turns of sessions of which the source has a path.
@@ -218,7 +212,7 @@ class SeenItems:
         had: For each log, the number of each text when the import began.
     """
 
-    ids: ChainMap[tuple[type, str], str] = field(default_factory=ChainMap)
+    ids: ChainMap[tuple[type, str], bool] = field(default_factory=ChainMap)
     said: ChainMap[tuple[str, str], str] = field(default_factory=ChainMap)
     sessions: ChainMap[str, SessionState] = field(default_factory=ChainMap)
     threads: ChainMap[str, tuple[Turn, ...]] = field(default_factory=ChainMap)
@@ -289,10 +283,9 @@ class ImportBatch:
     # -- records ---------------------------------------------------------------------------------------
 
     def _add_record(self, record: Record, item: FoundValue) -> None:
-        record, stored, is_repeated = self._resolve_identity(record, item.form)
-        if is_repeated:
+        if self._is_met(record):
             self._skip("record", item.place, "repeated", f"record {record.id!r}")
-        elif stored is not None:
+        elif (stored := self._find_stored(record)) is not None:
             self._record_met(record)
             same = (stored.kind, stored.content) == (record.kind, record.content)
             self._skip("record", item.place, "known" if same else "differs", f"record {record.id!r}")
@@ -397,15 +390,10 @@ class ImportBatch:
         return plan.fresh
 
     def _select_path(self, item: FoundTurns, thread: Sequence[Turn], left_out: Counter[Reason]) -> list[Turn]:
-        """Return the turns of an export under their final ids, without forgotten and repeated ones."""
+        """Return the turns of an export without forgotten and repeated ones."""
         present = {turn.id for turn in thread}
-        elsewhere = {
-            name: None if turn is not None and turn.session == item.state.id else turn
-            for name, turn in self._find_stored_turns([turn.id for turn in item.turns]).items()
-        }
         path: dict[str, Turn] = {}
-        for each in item.turns:
-            turn = each if each.id in present else self._resolve_identity(each, item.form, elsewhere)[0]
+        for turn in item.turns:
             if turn.id in path:
                 left_out["repeated"] += 1
             elif turn.id not in present and self._is_forgotten(turn):
@@ -425,8 +413,8 @@ class ImportBatch:
     def _select_fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
         stored = self._find_stored_turns([turn.id for turn in item.turns])
         live = self._count_live_turns(item) if item.form and item.after is None else None
-        for each in item.turns:
-            turn, here, is_repeated = self._resolve_identity(each, item.form, stored)
+        for turn in item.turns:
+            here, is_repeated = self._find_stored(turn, stored), self._is_met(turn)
             if live is not None and here is None and self._is_live(turn, live):
                 left_out["known"] += 1
             elif is_repeated:
@@ -514,10 +502,9 @@ class ImportBatch:
         return replace(stored, content=f"{content}\n", updated_at=self._now)
 
     def _add_paragraph(self, paragraph: Paragraph, item: FoundValue) -> None:
-        paragraph, stored, is_repeated = self._resolve_identity(paragraph, item.form)
-        if is_repeated:
+        if self._is_met(paragraph):
             self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
-        elif self._is_known_paragraph(paragraph, stored is not None, item.form):
+        elif self._is_known_paragraph(paragraph, self._find_stored(paragraph) is not None, item.form):
             self._record_met(paragraph)
             self._skip("paragraph", item.place, "known", f"page {paragraph.page!r}")
         elif self._is_forgotten(paragraph):
@@ -553,33 +540,21 @@ class ImportBatch:
 
     # -- all of them -----------------------------------------------------------------------------------
 
-    def _resolve_identity(
-        self, value: _T, form: str, known: Mapping[str, _T | None] = MappingProxyType({})
-    ) -> tuple[_T, _T | None, bool]:
-        """Return the thing under its final id, its stored version, and whether it was met before.
+    def _find_stored(self, value: _T, known: Mapping[str, _T | None] = MappingProxyType({})) -> _T | None:
+        """Return the stored thing with the same id; the thing itself if that cannot be read.
 
         Args:
             known: Stored versions that have been read already, by id.
         """
-        first, attempt = value, 0
-        while True:
-            mark = _mark(value)
-            met = self.met.ids.get((type(value), value.id))
-            if met is not None and (not form or met == mark):
-                return value, None, True
-            try:
-                read = get_reader(self._store, get_subject(value))
-                here = known[value.id] if value.id in known else next(iter(read([value.id])), None)
-            except StoreCorrupt:
-                here = value  # something that cannot be read is here; it is not to be doubled
-            is_same = here is not None and (_get_owner(here), here.content) == (
-                _get_owner(value),
-                value.content,
-            )
-            if met is None and (here is None or not form or _mark(here) == mark or is_same):
-                return value, here, False
-            attempt += 1
-            value = replace(value, id=build_alternative_id(first, form, attempt))
+        if value.id in known:
+            return known[value.id]
+        try:
+            return next(iter(get_reader(self._store, get_subject(value))([value.id])), None)
+        except StoreCorrupt:
+            return value  # something that cannot be read is here; it is not to be doubled
+
+    def _is_met(self, value: Record | Turn | Paragraph) -> bool:
+        return (type(value), value.id) in self.met.ids
 
     def _is_forgotten(self, value: Value) -> bool:
         return bool(is_forgotten(self._store, [value]))
@@ -590,7 +565,7 @@ class ImportBatch:
         self.taken[get_subject(value)] += 1
 
     def _record_met(self, value: Record | Turn | Paragraph) -> None:
-        self.met.ids[type(value), value.id] = _mark(value)
+        self.met.ids[type(value), value.id] = True
 
     def _skip(self, what: What, place: str, why: Reason, detail: str = "", count: int = 1) -> None:
         self.skipped.append(Skipped(what=what, place=place, why=why, detail=detail, count=count))
@@ -671,15 +646,3 @@ def _is_later(old: Turn, new: Turn, *, is_newer: bool) -> bool:
     if old.content == FORGOTTEN or (old.content, old.tool_calls) == (new.content, new.tool_calls):
         return False
     return is_newer or len(new.content) > len(old.content)
-
-
-def _mark(value: Record | Turn | Paragraph) -> str:
-    """Return what distinguishes a thing from another with the same id."""
-    given = None if isinstance(value, Paragraph) else value.metadata.get(SOURCE_ID)
-    return hash_texts(_get_owner(value), given or value.content)[:_MARK]
-
-
-def _get_owner(value: Record | Turn | Paragraph) -> str:
-    if isinstance(value, Record):
-        return value.scope
-    return value.session if isinstance(value, Turn) else value.page

@@ -7,7 +7,7 @@ which is only read and may be open in its program, are read like the objects of 
 golemcore's items have `id`, `layer`, `type`, `title`, `content`, `tags`, `source`, `confidence`, `salience`,
 `ttlDays`, `references` and times. RockBot's entries have `id`, `content`, `category`, `tags`, `metadata` and times;
 later versions add `importanceScore`, `reinforcementCount`, `supersededBy`, `archivedAt`, `archiveReason`. An id of
-twelve lower-case hexadecimal characters stays the id; any other goes into the metadata.
+twelve lower-case hexadecimal characters stays the id in the empty scope; any other goes into the metadata.
 """
 
 from __future__ import annotations
@@ -290,14 +290,14 @@ def read_rockbot(data: dict[str, Any], terms: ImportTerms, place: str, *, folder
         importance=fields.share("importanceScore", "importance", default=0.5),
         seen_count=fields.count("reinforcementCount", default=1),
         metadata=fields.texts("metadata") | {name: text for name, text in kept.items() if text},
-        **_build_archiving(archived or (updated if by else None), reason), **_keep_id(source_id),
+        **_build_archiving(archived or (updated if by else None), reason), **_keep_id(source_id, terms),
     )  # fmt: skip
 
 
-def _keep_id(source_id: str) -> dict[str, str]:
-    """Return the id as a field if records have such ids."""
+def _keep_id(source_id: str, terms: ImportTerms) -> dict[str, str]:
+    """Return the id as a field if records have such ids; several scopes cannot share it."""
     try:
-        return {"id": validate_id(source_id)}
+        return {} if terms.foreign_scope else {"id": validate_id(source_id)}
     except InvalidInput:
         return {}
 
