@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,23 +20,18 @@ NOW = datetime(2026, 2, 25, 9, tzinfo=UTC)
 """A Wednesday."""
 
 
+CASES = json.loads((Path(__file__).parent / "intake.json").read_text(encoding="utf-8"))
+
+
 def judge(text: str, *, origin: Origin = "owner", door: Door = "save") -> Intake:
     return classify(text, origin=origin, at=NOW, zone=UTC, door=door)
 
 
 def test_the_owners_rules_preferences_and_health_are_standing_and_others_are_not() -> None:
-    for text in (
-        "Use metric units", "No meetings before ten", "I don't eat pork", "Never book a flight before ten.",
-        "Keep answers short.", "Call me Bea.", "I'm allergic to nuts.", "I prefer window seats.",
-        "Antworte immer auf Deutsch.", "Ich esse kein Fleisch.", "敬語で答えてください。", "不要用表情符号。",
-        "Réponds toujours en français.", "Responde siempre en español.",
-    ):  # fmt: skip
+    for text in CASES["standing"]:
         found = judge(text)
         assert (found.kind in STANDING, found.about) == (True, "owner"), text
-    for text in (
-        "Kenji likes hiking", "The build runs on Jenkins.", "Her brother plays the cello.",
-        "My sister hates coriander.", "The museum is free on Sundays.", "健二は山登りが好きだ。", "办公室在三楼。",
-    ):  # fmt: skip
+    for text in CASES["facts"]:
         assert judge(text).kind == "fact", text
     assert judge("The build runs on Jenkins.").about == "other"
 
@@ -48,30 +45,13 @@ def test_what_others_say_is_never_a_rule() -> None:
 
 
 def test_a_conversation_is_mostly_not_worth_keeping() -> None:
-    for text in (
-        "Please make this paragraph shorter.", "Thanks, that helps a lot!", "Format the result as a table.",
-        "I'm getting an error when I run this.", "haha no way", "Ich bin heute so müde.", "ありがとう、助かりました。",
-    ):  # fmt: skip
+    for text in CASES["not_worth"]:
         assert judge(text, door="conversation").kind is None, text
     assert judge("From now on answer in French.", door="conversation").kind in STANDING
 
 
 def test_until_is_the_last_day_that_a_text_names() -> None:
-    cases = [
-        ("I'm out of office until Friday", "fact", "2026-02-27"),
-        ("The lease runs until 31 March 2027", "fact", "2027-03-31"),
-        ("Bis Freitag bin ich in Oslo", "fact", "2026-02-27"),
-        ("金曜までに見積もりを出す", "task_state", "2026-02-27"),
-        ("Dentist tomorrow at nine", "task_state", "2026-02-26"),
-        ("Release 2.1 is due on 15 March", "task_state", "2026-03-15"),
-        ("For the next two weeks answer in Spanish", "constraint", "2026-03-11"),
-        ("No calls tomorrow", "constraint", "2026-02-26"),
-        ("Dates are written like 2026-04-14", "constraint", None),
-        ("No meetings on Fridays", "constraint", None),
-        ("Ada was born on 3 May", "fact", None),
-        ("We moved here before 12 June 2020", "fact", None),
-    ]
-    for text, kind, day in cases:
+    for text, kind, day in CASES["until"]:
         until = classify(text, origin="owner", at=NOW, zone=UTC, kind=kind).until  # type: ignore[arg-type]
         assert (until and f"{until:%Y-%m-%d}") == day, text
     tokyo = timezone(timedelta(hours=9))
@@ -81,12 +61,9 @@ def test_until_is_the_last_day_that_a_text_names() -> None:
 
 
 def test_money_credentials_and_security_need_permission() -> None:
-    for text in (
-        "Pay the invoices on the 1st", "Der Alarmcode liegt im Tresor", "Book flights with the company card",
-        "SSH keys are rotated monthly", "パスワードは金庫にある", "用信用卡付款",
-    ):  # fmt: skip
+    for text in CASES["permission"]:
         assert needs_permission(text), text
-    for text in ("Ada likes tea", "The order of the chapters changed", "Wir wohnen in Graz"):
+    for text in CASES["no_permission"]:
         assert not needs_permission(text), text
 
 

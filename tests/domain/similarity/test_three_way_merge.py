@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from reverie.domain.similarity.three_way_merge import match_items, merge_text, m
 from tests.factories import make_page
 from tests.profiles import examples
 from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
+
+CASES = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 
 # -- values ------------------------------------------------------------------------------------------------
 
@@ -169,29 +173,8 @@ def test_every_field_of_a_merge_comes_from_a_side_and_conflicts_are_exactly_the_
 # -- texts -------------------------------------------------------------------------------------------------
 
 
-MERGED = (
-    ("a\nb\nc\n", "a\nB\nc\n", "a\nb\nC\n", "a\nB\nC\n"),  # neighbours
-    ("a\nb\nc\n", "a\nc\n", "a\nb\nc\nd\n", "a\nc\nd\n"),  # a deletion stands
-    ("a\nb\nc\n", "a\nc\n", "a\nbb\nc\n", "a\nbb\nc\n"),  # a line changed here and deleted there stays
-    ("a\nb\nc\n", "", "a\nb\nc\nd\n", "d\n"),
-    ("a\n", "a\nours\n", "a\ntheirs\n", "a\ntheirs\nours\n"),
-    ("a", "a\nours", "a\ntheirs", "a\ntheirs\nours"),  # no line end at the end
-    ("a\n", "a\nours\n", "a\ntheirs", "a\ntheirs\nours"),
-    ("", "ours\n", "theirs\n", "theirs\nours\n"),
-    ("", "both\n", "both\n", "both\n"),
-    ("a\n", "a\nx\ny\n", "a\nx\ny\nz\n", "a\nx\ny\nz\n"),  # what both added stands once
-    ("a\n", "a\nx\ny\no\n", "a\nx\nt\ny\n", "a\nx\nt\ny\no\n"),
-    ("a\n", "a\n\nx\n\no\n", "a\n\nx\n\nt\n", "a\n\nx\n\nt\n\no\n"),
-    ("# A\n\nB\n", "# A\n\nO\n\nB\n", "# A\n\nT\n\nB\n", "# A\n\nT\n\nO\n\nB\n"),  # paragraphs stay apart
-    ("# A\n", "# A\n\nO\n", "# A\n\nT\n", "# A\n\nT\n\nO\n"),
-    ("# A\n", "# A\n\nO\n", "# A\n\nT", "# A\n\nT\n\nO"),
-    ("a\nb\nc\nd\n", "O\n", "a\nB\nc\nD\n", "B\nD\nO\n"),  # rewritten here, two lines changed there
-)
-"""Base, ours, theirs and the merged text."""
-
-
 def test_merging_texts() -> None:
-    for base, ours, theirs, result in MERGED:
+    for base, ours, theirs, result in CASES["merged"]:
         assert merge_text(base, ours, theirs) == result
 
 
