@@ -33,22 +33,15 @@ def test_one_item_costs_at_least_twenty_tokens_and_a_quarter_of_its_characters_w
     assert [validation.estimate_item_cost("x" * chars) for chars in (1, 48, 52, 400)] == [20, 20, 21, 108]
 
 
-def test_ordinary_hits_stop_at_the_soft_budget():
-    verdicts, used = choose([item(0.8)] * 4, TokenBudget(soft_tokens=100, hard_tokens=1_000), room=1_000)
-    assert verdicts == ["selected", "selected", "over the budget", "over the budget"]
-    assert used == 2 * validation.estimate_item_cost("x" * 100) + estimate_section_cost(HEADER)
-
-
-def test_only_scores_of_eighty_five_and_more_go_above_the_soft_budget():
-    best = [item(0.9), item(0.85), item(0.85), item(0.849)]
-    verdicts, used = choose(best, TokenBudget(soft_tokens=50, hard_tokens=1_000), room=1_000)
-    assert verdicts == ["selected", "selected", "selected", "over the budget"]
-    assert used > 50
-
-
-def test_a_shorter_item_may_still_fit_after_one_that_does_not():
-    verdicts, _ = choose([item(chars=2_000), item(chars=40)], TokenBudget(soft_tokens=60), room=1_000)
-    assert verdicts == ["over the budget", "selected"]
+def test_the_soft_budget_stops_items_below_a_score_of_eighty_five_and_shorter_ones_may_still_fit():
+    over, selected = "over the budget", "selected"
+    for found, soft, expected in (
+        ([item(0.8)] * 4, 100, [selected, selected, over, over]),
+        ([item(0.9), item(0.85), item(0.85), item(0.849)], 50, [selected, selected, selected, over]),
+        ([item(chars=2_000), item(chars=40)], 60, [over, selected]),
+    ):
+        verdicts, _ = choose(found, TokenBudget(soft_tokens=soft, hard_tokens=1_000), room=1_000)
+        assert verdicts == expected
 
 
 def test_a_layer_has_its_share():

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render, retrieval
-from reverie.context.candidates import PackInput, StaticContext
-from reverie.context.pack import build
+from reverie.context.candidates import StaticContext
 from reverie.context.render import TokenBudget
 from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import NOTICE, escape_line
-from tests.context.values import NOW, call, hit, identifier, record, result, turn
+from tests.context.values import NOW, call, hit, identifier, packed, record, result, turn
 
 TODAY = NOW.date()
 
@@ -121,14 +120,6 @@ def test_notes_that_do_not_fit_keep_their_newest_lines_and_say_so():
     assert retrieval.excerpt_notes(kept, TODAY, 5) == ("", True)
 
 
-def test_a_page_that_does_not_fit_keeps_its_beginning():
-    page = "first fact\n" + "another fact\n" * 500
-    shown = retrieval.render_context(page, (), TODAY, page_room=100, notes_room=0)
-    assert shown.startswith("## Long-term Memory\nfirst fact\n")
-    assert "does not fit the token budget" in shown
-    assert validation.estimate_tokens(shown) <= 100
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.text(min_size=1, max_size=60)), max_size=30),
     st.integers(0, 300),
@@ -150,31 +141,18 @@ def test_a_note_cannot_begin_a_line_of_its_own():
 # -- in a pack -----------------------------------------------------------------------------------------------
 
 
-def packed(**given):
-    given = {
-        "query": "",
-        "candidates": (),
-        "replay": (),
-        "now_at": 0,
-        "now": NOW,
-        "budget": TokenBudget(),
-        **given,
-    }
-    return build(PackInput(**given))
-
-
 def standing(page="User likes tea.", kept=(), **more):
     return StaticContext(pages=(retrieval.render_memory_section(page),), notes=tuple(kept), **more)
 
 
 def test_pages_are_stable_and_notes_come_after_them():
-    pack = packed(standing=standing(kept=[note(1)], summary="They met."))
+    pack = packed(query="", standing=standing(kept=[note(1)], summary="They met."))
     assert [section.name for section in pack.sections] == ["pages", "summary", "notes"]
     assert pack.stable_text == (
         f"{NOTICE}\n\n# Memory\n\n## Long-term Memory\nUser likes tea.\n\n[Conversation summary]\nThey met."
     )
     assert pack.changing_text.startswith("## Today's Notes\n[10:31] User: question 1")
-    more = packed(standing=standing(kept=[note(1), note(2)], summary="They met."))
+    more = packed(query="", standing=standing(kept=[note(1), note(2)], summary="They met."))
     assert more.stable_text == pack.stable_text
 
 
@@ -195,15 +173,16 @@ def test_for_a_message_a_note_takes_the_place_of_its_selected_turns_and_nothing_
 
 
 def test_notes_without_a_page_bring_the_header_of_memory():
-    pack = packed(standing=standing(page="", kept=[note(1)]))
+    pack = packed(query="", standing=standing(page="", kept=[note(1)]))
     assert pack.text == f"{NOTICE}\n\n# Memory\n\n## Today's Notes\n{note(1).content}"
-    assert packed(standing=standing(page="")).text == ""
+    assert packed(query="", standing=standing(page="")).text == ""
 
 
 def test_a_page_leaves_the_soft_budget_to_what_is_recalled():
     found = [hit(record(n, f"Fact {n} " + "x" * 700, layer="other"), 0.8 - n / 100, "fact") for n in range(9)]
     alone, beside = (
-        packed(candidates=found, standing=made) for made in (StaticContext(), standing(page="word " * 10_000))
+        packed(query="", candidates=found, standing=made)
+        for made in (StaticContext(), standing(page="word " * 10_000))
     )
     assert beside.hits == alone.hits
     assert beside.diagnostics.cut == ("pages",)
@@ -212,18 +191,20 @@ def test_a_page_leaves_the_soft_budget_to_what_is_recalled():
 
 def test_a_page_is_never_crowded_out_by_budgets_that_are_the_same():
     pack = packed(
-        standing=standing(page="word " * 10_000), budget=TokenBudget(soft_tokens=800, hard_tokens=800)
+        query="",
+        standing=standing(page="word " * 10_000),
+        budget=TokenBudget(soft_tokens=800, hard_tokens=800),
     )
     assert 150 < pack.diagnostics.tokens["pages"] <= 200
-    assert packed(standing=standing(), budget=TokenBudget(page_tokens=0)).text == ""
+    assert packed(query="", standing=standing(), budget=TokenBudget(page_tokens=0)).text == ""
 
 
 def test_notes_take_only_what_is_left():
     found = [hit(record(n, f"Fact {n} " + "x" * 300, layer="other"), 0.9, "fact") for n in range(9)]
     kept = [note(n) for n in range(50)]
     tight = TokenBudget(soft_tokens=600, hard_tokens=800)
-    alone = packed(candidates=found, standing=standing(), budget=tight)
-    beside = packed(candidates=found, standing=standing(kept=kept), budget=tight)
+    alone = packed(query="", candidates=found, standing=standing(), budget=tight)
+    beside = packed(query="", candidates=found, standing=standing(kept=kept), budget=tight)
     assert [each.id for each in beside.hits] == [each.id for each in alone.hits]
     assert "notes" in beside.diagnostics.cut
     assert beside.tokens <= 800

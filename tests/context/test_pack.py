@@ -23,6 +23,7 @@ from tests.context.values import (
     hit,
     hits,
     identifier,
+    packed,
     record,
     result,
     shapes,
@@ -41,19 +42,6 @@ standings = st.builds(
     pages=st.lists(st.text(max_size=3_000), max_size=2).map(tuple),
     summary=st.text(max_size=3_000),
 )
-
-
-def packed(**given):
-    given = {
-        "query": "q",
-        "candidates": (),
-        "replay": (),
-        "now_at": 0,
-        "now": NOW,
-        "budget": TokenBudget(),
-        **given,
-    }
-    return build(PackInput(**given))
 
 
 @given(hits(), entries, standings, budgets, shapes, st.lists(st.text(min_size=1, max_size=500), max_size=5))
@@ -186,12 +174,6 @@ def test_replayed_turns_are_counted_apart_and_do_not_cost_the_budget():
     with_turns, without = packed(candidates=[hit(record())], replay=long), packed(candidates=[hit(record())])
     assert with_turns.tokens == without.tokens
     assert with_turns.replayed_tokens == 10_004
-
-
-def test_the_messages_are_a_list_of_their_own_each_time():
-    pack = packed(replay=[turn(0), call(1, "a"), result(2, "a")])
-    pack.messages[1]["tool_calls"].clear()
-    assert pack.messages[1]["tool_calls"]
 
 
 def test_a_profile_too_long_for_the_budget_is_cut_and_said_to_be():

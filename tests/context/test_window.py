@@ -55,18 +55,6 @@ def test_a_tail_is_the_end_of_the_conversation_and_tears_no_call(shape, limit):
         assert tail[0].role != "tool"
 
 
-@given(shapes, st.integers(1, 30))
-def test_a_tail_is_about_as_long_as_asked_for(shape, limit):
-    turns = conversation(shape)
-    tail = trim_window(turns, limit)
-    largest = max((len(group) for group in whole_groups(turns)), default=1)
-    orphans = sum(kind < 0 for kind in shape)
-    assert len(tail) <= limit + largest + orphans
-    if any(t.role != "tool" for t in turns):
-        assert len(tail) >= min(limit, len(turns)) / 2 - orphans
-        assert tail
-
-
 @given(shapes)
 def test_every_call_has_exactly_one_result_and_it_follows_at_once(shape):
     turns = conversation(shape)

@@ -7,6 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from reverie.context.candidates import PackInput
+from reverie.context.pack import Pack, build
+from reverie.context.render import TokenBudget
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.record import LAYERS, ORIGINS, Record
@@ -45,6 +48,12 @@ def entry(key: str, *, seconds: int | None = 272, **fields: Any) -> Entry:
 
 
 hit = make_hit
+
+
+def packed(**given: Any) -> Pack:
+    """The pack of an input for the query `q`, or for what is given."""
+    common = {"query": "q", "candidates": (), "replay": (), "now_at": 0, "now": NOW, "budget": TokenBudget()}
+    return build(PackInput(**(common | given)))
 
 
 def conversation(shape: list[int]) -> list[Turn]:
