@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.interfaces.http.application import build_api
-from reverie.interfaces.http.documentation import describe_api
+from reverie.interfaces.http.application import build_api, describe_api
 from reverie.interfaces.http.server import HttpServer
 
 ROOT = Path(__file__).parents[1]
@@ -25,9 +24,8 @@ NOTE = "// Written by scripts/generate_typescript.py from the description of the
 NAMES = {"Record": "MemoryRecord"}
 """Names of schemas that TypeScript has itself."""
 STREAM = "text/event-stream"
-HEADERS = {"If-Match": "ifMatch", "If-None-Match": "ifNoneMatch", "Idempotency-Key": "idempotencyKey"}
+HEADERS = {"If-Match": "ifMatch", "Idempotency-Key": "idempotencyKey"}
 """Headers that a caller passes, and the names of their options."""
-CONDITION = HEADERS["If-None-Match"]
 SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -88,7 +86,7 @@ def render_types(description: dict[str, Any]) -> str:
     lines += ["/** One method for each operation of the HTTP API. */", "export interface Api {"]
     for _, path, operation in iterate_operations(description):
         lines += render_comment(operation["summary"], "  ")
-        lines += [f"  {method};" for method in render_methods(path, operation)]
+        lines.append(f"  {render_method(path, operation)};")
     return "\n".join([*lines, "}", ""])
 
 
@@ -98,8 +96,8 @@ def render_comment(text: str, indent: str) -> list[str]:
     return [f"{indent}/** {first} */"] if first else []
 
 
-def render_methods(path: str, operation: dict[str, Any]) -> list[str]:
-    """Return the signatures of the method for an operation; with the version that the caller has, data may be null."""
+def render_method(path: str, operation: dict[str, Any]) -> str:
+    """Return the signature of the method for an operation."""
     arguments = [f"{name}: string" for name in re.findall(r"\{(\w+)\}", path)]
     for content in operation.get("requestBody", {}).get("content", {}).values():
         arguments.append(f"body: {render_type(content['schema'])}")
@@ -117,15 +115,6 @@ def render_methods(path: str, operation: dict[str, Any]) -> list[str]:
         )
     )
     name = to_camel_case(operation["operationId"])
-    methods = []
-    if CONDITION in options:  # first, since the other one takes the option too
-        given = options | {CONDITION: options[CONDITION].removeprefix("?")}
-        methods.append(_render_overload(name, arguments, given, f"{answers} | null"))
-    options.pop(CONDITION, None)
-    return [*methods, _render_overload(name, arguments, options, answers)]
-
-
-def _render_overload(name: str, arguments: list[str], options: dict[str, str], answers: str) -> str:
     own = (
         f"{{ {'; '.join(each + kind for each, kind in options.items())} }} & Options"
         if options

@@ -121,7 +121,6 @@ export interface ForgetSubject {
 /** Hits, best first; empty if nothing is relevant. */
 export interface Hits {
   hits: { [name: string]: unknown }[];
-  left_out?: LeftOutHit[];
 }
 
 export interface Items_EntryOutput_ {
@@ -172,13 +171,6 @@ export interface JournalItem {
 export interface JournalPage {
   items: JournalItem[];
   next: number | null;
-}
-
-/** A hit that was left out. */
-export interface LeftOutHit {
-  why: "archived" | "filtered" | "repeated" | "floor" | "rank";
-  fields: string[];
-  hit: { [name: string]: unknown };
 }
 
 /** A line of a page, or a paragraph of a log. */
@@ -244,13 +236,6 @@ export interface PageText {
   name: string;
 }
 
-/** Outcome of a pass. */
-export interface PassResult {
-  state: "applied" | "planned" | "waiting" | "skipped" | "failed";
-  why: string;
-  batch: number | null;
-}
-
 /** Decision on groups of steps of a plan; on all open ones if none is named. */
 export interface PlanDecision {
   verdict: "accept" | "reject" | "later";
@@ -258,51 +243,18 @@ export interface PlanDecision {
   groups?: number[] | null;
 }
 
-/** Passes to plan; see Memory.dreams. */
-export interface PlanInput {
-  name?: string;
-  session?: string | null;
-  keep?: number | null;
-  output?: string | null;
-  step?: string;
-  scope?: string;
-  origin?: "owner" | "agent" | "tool" | "web" | "import";
-}
-
-/** A plan; applied is the number by which it can be undone. */
+/** A plan. Steps of a group are made together; batch of a group is the number by which they can be undone. */
 export interface PlanOutput {
   id: string;
   name: string;
   made_at: string;
-  steps: PlanStepOutput[];
   notes: string[];
   skipped: string;
   failed: string;
-  groups: StepGroupOutput[];
+  groups: { [name: string]: unknown }[];
   decided: boolean;
   refused: { [name: string]: unknown }[];
-  usage: { [name: string]: number };
-  applied: number | null;
-}
-
-/** One proposed change. */
-export interface PlanStepOutput {
-  why: string;
-  sources: string[];
-  subject: string;
-  id: string;
-  before: { [name: string]: unknown } | null;
-  after: { [name: string]: unknown } | null;
-}
-
-/** An error (RFC 9457); detail says what is wrong and what to do. */
-export interface Problem {
-  type: string;
-  title: string;
-  status: number;
-  detail: string;
-  instance?: string;
-  errors?: { pointer: string; detail: string }[];
+  usage: { [name: string]: unknown };
 }
 
 /** Target scope of a promotion. */
@@ -432,22 +384,22 @@ export interface RecordInput {
 
 /** New values of fields; those that are not given stay (RFC 7396). */
 export interface RecordPatch {
-  content?: string | null;
   category?: string | null;
-  kind?: "fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event" | null;
-  layer?: "episodic" | "semantic" | "procedural" | null;
   tags?: string[] | null;
   confidence?: number | null;
   importance?: number | null;
   source?: string | null;
   references?: string[] | null;
   origin?: "owner" | "agent" | "tool" | "web" | "import" | null;
+  pinned?: boolean | null;
   valid_from?: string | null;
   valid_to?: string | null;
-  expires_at?: string | null;
-  pinned?: boolean | null;
-  keep_secret?: boolean | null;
   metadata?: { [name: string]: string | null } | null;
+  keep_secret?: boolean | null;
+  content?: string | null;
+  kind?: "fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event" | null;
+  layer?: "episodic" | "semantic" | "procedural" | null;
+  expires_at?: string | null;
 }
 
 /** Result of a save. */
@@ -483,7 +435,6 @@ export interface SearchInput {
   min_score?: number;
   mode?: "words" | "literal" | "regex";
   unit?: "turn" | "session";
-  left_out?: number;
   session?: string[];
   role?: ("user" | "assistant" | "system" | "tool")[];
 }
@@ -511,20 +462,6 @@ export interface SessionState {
   window_start?: number;
   summary?: string;
   metadata?: { [name: string]: string };
-}
-
-/** Options for shortening the window of a session; see Memory.dreams. */
-export interface SessionWindowInput {
-  kind: "read" | "compact" | "trim";
-  keep?: number | null;
-}
-
-/** Numbers of steps that are made together; batch is the number by which they can be undone. */
-export interface StepGroupOutput {
-  state: "waiting" | "later" | "applied" | "rejected";
-  reason: string;
-  batch: number | null;
-  steps: number[];
 }
 
 /** One call of a tool that an assistant turn asks for. */
@@ -609,117 +546,50 @@ export interface WishOutput {
 
 /** One method for each operation of the HTTP API. */
 export interface Api {
-  /** Return that the process answers. */
-  getLiveness(options?: Options): Promise<Result<{ [name: string]: string }>>;
-  /** Return counters in the text format of Prometheus. */
-  getMetrics(options?: Options): Promise<Result<string>>;
-  /** Return that the store can be read and written. */
-  getReadiness(options?: Options): Promise<Result<{ [name: string]: string }>>;
-  /** Return the number of live records of each category. */
-  listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
-  /** Compare the store, the journal, the search index and the files; repair nothing. */
-  diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Erase content permanently, as its preview said. */
-  forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
-  /** List the erasures that were asked for in conversations and wait for a person. */
-  listForgetRequests(options?: { scope?: string } & Options): Promise<Result<Items_ForgetRequest_>>;
-  /** Store a request to erase what is stored about a subject; nothing is erased before a person confirms it. */
-  proposeForgetting(body: ForgetSubject, options?: { scope?: string } & Options): Promise<Result<ProposedForgetting>>;
-  /** Drop a request to forget; nothing is erased. */
-  dropForgetRequest(id: string, options?: { scope?: string } & Options): Promise<Result<ForgetRequest>>;
-  /** Return what an erasure would remove, and what would be left. */
-  previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
-  /** List changes in their order, or the newest first. */
-  listChanges(options?: { scope?: string; after?: number; before?: number | null; since?: string | null; until?: string | null; limit?: number; id?: string | null; actor?: string | null; subject?: "record" | "turn" | "session" | "page" | "paragraph" | null; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
-  /** List the entries of the prompt log, the newest first. */
-  listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
-  /** Return what the scope knows as one page, each line a record. */
-  getLivingPage(options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<LivingPage | null>>;
-  getLivingPage(options?: { scope?: string } & Options): Promise<Result<LivingPage>>;
-  /** Change records by the edited page; If-Match names the version that was edited. */
-  editLivingPage(body: PageInput, options?: { scope?: string } & Options): Promise<Result<LivingPage>>;
-  /** List all pages and logs. */
-  listPages(options?: Options): Promise<Result<Items_PageOverview_>>;
-  /** Return the text of a page or a log. */
-  getPage(name: string, options: { ifNoneMatch: string } & Options): Promise<Result<PageText | null>>;
-  getPage(name: string, options?: Options): Promise<Result<PageText>>;
-  /** Write a page as a whole; an existing one needs If-Match. */
-  writePage(name: string, body: PageInput, options?: { ifMatch?: string } & Options): Promise<Result<PageText>>;
-  /** Remove a page; undo brings it back. */
-  deletePage(name: string, options: { ifMatch: string } & Options): Promise<Result<Count>>;
-  /** Add a line to the end of a page, or a paragraph to the end of a log. */
-  appendToPage(name: string, body: LineInput, options?: { idempotencyKey?: string } & Options): Promise<Result<PageText>>;
-  /** List the plans that wait or were decided, the newest first. */
-  listPlans(options?: Options): Promise<Result<Items_PlanOutput_>>;
-  /** Plan the changes of a pass; nothing is changed before the plan is decided. */
-  makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
-  /** Return a plan; the texts of a decided one are not kept. */
-  getPlan(id: string, options?: Options): Promise<Result<PlanOutput>>;
-  /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
-  decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;
-  /** List the records that passes propose and nobody has decided, the earliest first. */
-  listProposals(options?: Options): Promise<Result<Items_Record_>>;
-  /** Accept, reject or put off a proposal. */
-  decideOnProposal(id: string, body: ProposalDecision, options?: Options): Promise<Result<MemoryRecord>>;
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
-  /** List records, by default those created last first. */
-  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<ListPage_Record_>>;
+  /** List records, those created last first. */
+  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null } & Options): Promise<Result<ListPage_Record_>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Return a record, archived or not. */
-  getRecord(id: string, options: { scope?: string; as_of?: number | string | null; ifNoneMatch: string } & Options): Promise<Result<MemoryRecord | null>>;
   getRecord(id: string, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<MemoryRecord>>;
   /** Change fields of a record; null removes a value (RFC 7396). */
   updateRecord(id: string, body: RecordPatch, options: { scope?: string; ifMatch: string } & Options): Promise<Result<MemoryRecord>>;
   /** Take a record out of search; it can be restored. */
   archiveRecord(id: string, options: { scope?: string; reason?: string; ifMatch: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Bring an archived record back into search. */
+  restoreRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Say that a record is no longer true: it leaves prompts, and stays searchable. */
+  endRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Copy a record to a scope around its own. */
+  promoteRecord(id: string, body: Promotion, options?: { scope?: string } & Options): Promise<Result<SavedRecord>>;
   /** Return where a record comes from, and its later changes. */
   getRecordBlame(id: string, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the difference between two versions of a record; by default that of its last change. */
   getRecordDiff(id: string, options?: { scope?: string; a?: number | string | null; b?: number | string | null } & Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Say that a record is no longer true: it leaves prompts, and stays searchable. */
-  endRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
-  /** List the changes of a record, the oldest first. */
-  getRecordHistory(id: string, options?: { scope?: string } & Options): Promise<Result<JournalPage>>;
-  /** Copy a record to a scope around its own. */
-  promoteRecord(id: string, body: Promotion, options?: { scope?: string } & Options): Promise<Result<SavedRecord>>;
-  /** Bring an archived record back into search. */
-  restoreRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
-  /** Return the number of live records of each scope within that of the token. */
-  listScopes(options?: Options): Promise<Result<{ [name: string]: { [name: string]: number } }>>;
-  /** List the values of working memory. */
-  listEntries(options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
-  /** Return a value of working memory. */
-  getEntry(key: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<EntryOutput | null>>;
-  getEntry(key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
-  /** Store a value of working memory, in place of what was there. */
-  setEntry(key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
-  /** Remove a value of working memory. */
-  deleteEntry(key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
   /** Return what answers a query, best first; nothing if nothing is relevant. */
   search(body: SearchInput, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<Hits>>;
+  /** Return the number of live records of each category. */
+  listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** Return the number of live records that have each tag. */
+  listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** List all pages and logs. */
+  listPages(options?: Options): Promise<Result<Items_PageOverview_>>;
+  /** Add a line to the end of a page, or a paragraph to the end of a log. */
+  appendToPage(name: string, body: LineInput, options?: { idempotencyKey?: string } & Options): Promise<Result<PageText>>;
+  /** Return the text of a page or a log. */
+  getPage(name: string, options?: Options): Promise<Result<PageText>>;
+  /** Write a page as a whole; an existing one needs If-Match. */
+  writePage(name: string, body: PageInput, options?: { ifMatch?: string } & Options): Promise<Result<PageText>>;
+  /** Remove a page; undo brings it back. */
+  deletePage(name: string, options: { ifMatch: string } & Options): Promise<Result<Count>>;
+  /** Return what the scope knows as one page, each line a record. */
+  getLivingPage(options?: { scope?: string } & Options): Promise<Result<LivingPage>>;
+  /** Change records by the edited page; If-Match names the version that was edited. */
+  editLivingPage(body: PageInput, options?: { scope?: string } & Options): Promise<Result<LivingPage>>;
   /** List sessions, the latest active first. */
   listSessions(options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<ListPage_SessionItem_>>;
-  /** Return the state of a session. */
-  getSession(id: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<SessionState | null>>;
-  getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
-  /** Pause, resume or terminate a session, or set its metadata. */
-  changeSession(id: string, body: SessionInput, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
-  /** Remove a session and its turns; undo brings them back. */
-  deleteSession(id: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
-  /** Shorten the window of a session; its turns stay stored. */
-  shortenWindow(id: string, body: SessionWindowInput, options?: { scope?: string } & Options): Promise<Result<PassResult>>;
-  /** Save the conclusions of a session by rule, without a model. */
-  concludeSession(id: string, options?: { scope?: string } & Options): Promise<Result<SavedRecords>>;
-  /** Build the context of a session for a prompt. */
-  buildContext(id: string, body: ContextInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Store the user's rating of an answer. */
-  rateAnswer(id: string, body: FeedbackInput, options?: { scope?: string } & Options): Promise<Result<Turn>>;
-  /** List the entries of the prompt log, the newest first. */
-  listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
-  /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
-  getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedPromptOutput>>;
   /** Add turns at the end of a session, in one transaction. */
   addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<TurnsOutput>>;
   /** List the turns of a session by position. */
@@ -728,19 +598,72 @@ export interface Api {
   removeTurns(id: string, body: TurnIds, options?: { scope?: string } & Options): Promise<Result<Items_Turn_>>;
   /** Give a turn a new version; undo brings the earlier one back. */
   replaceTurn(id: string, turn: string, body: TurnVersion, options?: { scope?: string } & Options): Promise<Result<Turn>>;
+  /** Build the context of a session for a prompt. */
+  buildContext(id: string, body: ContextInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** List the entries of the prompt log, the newest first. */
+  listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
+  /** List the entries of the prompt log, the newest first. */
+  listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
+  /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
+  getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedPromptOutput>>;
+  /** Save the conclusions of a session by rule, without a model. */
+  concludeSession(id: string, options?: { scope?: string } & Options): Promise<Result<SavedRecords>>;
+  /** Store the user's rating of an answer. */
+  rateAnswer(id: string, body: FeedbackInput, options?: { scope?: string } & Options): Promise<Result<Turn>>;
   /** List the values of working memory. */
   listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
   /** Return a value of working memory. */
-  getEntryOfSession(id: string, key: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<EntryOutput | null>>;
   getEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
   /** Store a value of working memory, in place of what was there. */
   setEntryOfSession(id: string, key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
   /** Remove a value of working memory. */
   deleteEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
-  /** Return the statistics of what can be seen from a scope. */
-  getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Return the number of live records that have each tag. */
-  listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** List the values of working memory. */
+  listEntries(options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
+  /** Return a value of working memory. */
+  getEntry(key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
+  /** Store a value of working memory, in place of what was there. */
+  setEntry(key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
+  /** Remove a value of working memory. */
+  deleteEntry(key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
+  /** Return the state of a session. */
+  getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
+  /** Pause, resume or terminate a session, or set its metadata. */
+  changeSession(id: string, body: SessionInput, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
+  /** Remove a session and its turns; undo brings them back. */
+  deleteSession(id: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
+  /** List changes in their order, or the newest first. */
+  listChanges(options?: { scope?: string; after?: number; before?: number | null; since?: string | null; until?: string | null; limit?: number; id?: string | null; actor?: string | null; subject?: "record" | "turn" | "session" | "page" | "paragraph" | null; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
   /** Undo changes in one transaction. */
   undo(body: UndoInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<UndoOutput>>;
+  /** List the plans that wait or were decided, the newest first. */
+  listPlans(options?: Options): Promise<Result<Items_PlanOutput_>>;
+  /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
+  decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;
+  /** List the records that passes propose and nobody has decided, the earliest first. */
+  listProposals(options?: Options): Promise<Result<Items_Record_>>;
+  /** Accept, reject or put off a proposal. */
+  decideOnProposal(id: string, body: ProposalDecision, options?: Options): Promise<Result<MemoryRecord>>;
+  /** Return what an erasure would remove, and what would be left. */
+  previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
+  /** Erase content permanently, as its preview said. */
+  forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
+  /** List the erasures that were asked for in conversations and wait for a person. */
+  listForgetRequests(options?: { scope?: string } & Options): Promise<Result<Items_ForgetRequest_>>;
+  /** Store a request to erase what is stored about a subject; nothing is erased before a person confirms it. */
+  proposeForgetting(body: ForgetSubject, options?: { scope?: string } & Options): Promise<Result<ProposedForgetting>>;
+  /** Drop a request to forget; nothing is erased. */
+  dropForgetRequest(id: string, options?: { scope?: string } & Options): Promise<Result<ForgetRequest>>;
+  /** Return the statistics of what can be seen from a scope. */
+  getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return the number of live records of each scope within that of the token. */
+  listScopes(options?: Options): Promise<Result<{ [name: string]: { [name: string]: number } }>>;
+  /** Compare the store, the journal, the search index and the files; repair nothing. */
+  diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return that the process answers. */
+  getLiveness(options?: Options): Promise<Result<{ [name: string]: string }>>;
+  /** Return that the store can be read and written. */
+  getReadiness(options?: Options): Promise<Result<{ [name: string]: string }>>;
+  /** Return counters in the text format of Prometheus. */
+  getMetrics(options?: Options): Promise<Result<string>>;
 }

@@ -11,7 +11,7 @@ export interface Options {
 export interface Result<T> {
   data: T;
   status: number;
-  /** Version of a record, session, page or entry, for `ifMatch` and `ifNoneMatch`; null where it has none. */
+  /** Version of a record, session, page or entry, for `ifMatch`; null where it has none. */
   etag: string | null;
   /** Number of the newest change, where the operation may have made one. */
   sequence: number | null;

@@ -3,7 +3,6 @@
 import { OPERATIONS } from "./api.js";
 
 const LONGEST_PAUSE_MS = 2_000;
-const UNCHANGED = 304;
 const BUSY = new Set([502, 503, 504]);
 
 /** An error that the server answered; `detail` says what is wrong and what to do. */
@@ -89,7 +88,7 @@ export class Reverie {
       const signal = options.signal ? AbortSignal.any([timeout, options.signal]) : timeout;
       try {
         const response = await this.#send(operation.method, path, headers, sent, signal);
-        if (!response.ok && response.status !== UNCHANGED) throw await readProblem(response);
+        if (!response.ok) throw await readProblem(response);
         return await readResult(response);
       } catch (error) {
         options.signal?.throwIfAborted();
@@ -159,8 +158,7 @@ async function readResult(response) {
   const isJson = (response.headers.get("content-type") ?? "").includes("json");
   let data;
   try {
-    if (response.status === UNCHANGED) data = null;
-    else data = isJson ? await response.json() : await response.text();
+    data = isJson ? await response.json() : await response.text();
   } catch (error) {
     throw new ReverieUnavailable("The answer broke off.", error);
   }

@@ -76,12 +76,6 @@ def test_a_signal_stops_the_server_without_a_word(tmp_path: Path, number: signal
 
 
 @pytest.mark.slow
-def test_a_server_that_has_just_said_where_it_serves_is_stopped_as_well(tmp_path: Path) -> None:
-    with serving(tmp_path / "memory") as served:
-        assert served.end() == (0, "")
-
-
-@pytest.mark.slow
 def test_a_killed_server_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     acknowledged: list[tuple[str, str]] = []

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
@@ -350,7 +348,7 @@ def test_every_verdict_has_words() -> None:
     from reverie.interfaces.http.page.rendering import FOLDER
 
     source = (FOLDER / "templates" / "why.html").read_text(encoding="utf-8")
-    for verdict in {*get_args(Verdict), "archived"} - {"selected", "perhaps related", "in every prompt"}:
+    for verdict in {*get_args(Verdict)} - {"selected", "perhaps related", "in every prompt"}:
         assert f'"{verdict}": ' in source, verdict
 
 
@@ -538,7 +536,7 @@ def test_the_settings_lead_to_every_other_view_with_its_state(client: TestClient
     memory.save("A forum praises tea", origin="web")
     page = see(client, "/settings")
     for path in (
-        *("/history", "/activity", "/unverified", "/contradictions", "/edits", "/scopes", "/pages"),
+        *("/history", "/activity", "/unverified", "/contradictions", "/scopes", "/pages"),
         *("/access", "/import", "/health"),
     ):
         assert page.find("a", href=path), path
@@ -590,9 +588,7 @@ def test_health_examines_the_memory_and_names_the_settings_that_differ(client: T
     assert "files" in page.text
 
 
-@pytest.fixture
-def edited(tmp_path: Path) -> Iterator[tuple[TestClient, Memory, str]]:
-    """Return a memory whose only record was changed by hand and by the program at once, and its conflict file."""
+def test_an_edit_of_a_file_that_met_another_change_is_named(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "edited") as memory, open_client(memory) as client:
         record = memory.save("The port is 5433", category="ports").record
         memory.flush()
@@ -601,18 +597,5 @@ def edited(tmp_path: Path) -> Iterator[tuple[TestClient, Memory, str]]:
         file.write_text(file.read_text().replace("5433", "5434"))
         memory.update(record.id, content="The port is 5435")
         memory.folder.sync()
-        (conflict,) = memory.folder.conflicts()
-        yield client, memory, conflict.path
-
-
-def test_an_edit_of_a_file_that_met_another_change_is_settled(edited: tuple[TestClient, Memory, str]) -> None:
-    client, memory, path = edited
-    form = read_form(client, "/edits", "/edits")
-    assert form["path"] == [path]
-    assert "The port is 5435" in see(client, "/edits").text
-    send(client, "/edits", **form)
-    assert texts(memory) == ["The port is 5434"]
-    assert memory.folder.conflicts() == []
-    assert not (memory.path / path).exists()
-    for name in (path, "../reverie.db", "reverie.db", str(memory.path / "reverie.db")):
-        assert client.post("/edits", data={"path": name}, headers=OWN).status_code == 404
+        assert memory.folder.conflicts()[0].path in see(client, "/health").text
+        assert texts(memory) == ["The port is 5434"]

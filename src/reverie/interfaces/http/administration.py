@@ -11,13 +11,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from reverie import __version__
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.inbox import WaitingPlan
+from reverie.consolidation.plan import PlanStep
 from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Call, Empty, OperationAnswer, OperationList
-from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.operations import Call, Empty, OperationAnswer, OperationList, Problem
 from reverie.repositories.wishes import ForgetRequest
 
 OPERATIONS = OperationList(group="Plans, erasure, the whole")
@@ -26,45 +26,26 @@ OPERATIONS = OperationList(group="Plans, erasure, the whole")
 # -- plans of passes --------------------------------------------------------------------------------------
 
 
-def _answer_plan(waiting: WaitingPlan, status: int = 200) -> OperationAnswer[schemas.PlanOutput]:
+def _answer_plan(waiting: WaitingPlan) -> OperationAnswer[schemas.PlanOutput]:
     plan = waiting.plan
-    places = {id(step): number for number, step in enumerate(plan.steps)}
-    steps = [
-        to_json_object(step, "why", "sources") | to_json_object(step.edit, "subject", "id", "before", "after")
-        for step in plan.steps
-    ]
+    names = ("id", "name", "made_at", "refused", "notes", "skipped", "failed", "usage")
     groups = [
-        to_json_object(group, "state", "reason", "batch")
-        | {"steps": [places[id(step)] for step in group.steps]}
+        {**to_json_object(group, "state", "reason", "batch"), "steps": [*map(_serialize_step, group.steps)]}
         for group in waiting.groups
     ]
-    body = to_json_object(plan, "id", "name", "made_at", "refused", "notes", "skipped", "failed") | {
-        "steps": steps,
-        "groups": groups,
-        "decided": waiting.decided,
-        "usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens"),
-        "applied": waiting.batches[0] if waiting.batches else None,
-    }
-    return OperationAnswer(body, status)
+    return OperationAnswer({**to_json_object(plan, *names), "groups": groups, "decided": waiting.decided})
 
 
-@OPERATIONS.add("POST", "/v1/plans", "review", statuses=(201,), is_whole=True)
-def make_plan(call: Call, given: schemas.PlanInput) -> OperationAnswer[schemas.PlanOutput]:
-    """Plan the changes of a pass; nothing is changed before the plan is decided."""
-    plan = call.memory.dreams.plan(**given.model_dump())
-    return _answer_plan(call.memory.dreams.keep_plan(plan), 201)
+def _serialize_step(step: PlanStep) -> dict[str, Any]:
+    return to_json_object(step, "why", "sources") | to_json_object(
+        step.edit, "subject", "id", "before", "after"
+    )
 
 
 @OPERATIONS.add("GET", "/v1/plans", "review", is_whole=True)
 def list_plans(call: Call) -> OperationAnswer[schemas.Items[schemas.PlanOutput]]:
     """List the plans that wait, the newest first."""
     return OperationAnswer({"items": [_answer_plan(each).body for each in call.memory.dreams.kept_plans()]})
-
-
-@OPERATIONS.add("GET", "/v1/plans/{id}", "review", is_whole=True)
-def get_plan(call: Call) -> OperationAnswer[schemas.PlanOutput]:
-    """Return a plan that waits."""
-    return _answer_plan(call.memory.dreams.kept_plan(call.path["id"]))
 
 
 @OPERATIONS.add("POST", "/v1/plans/{id}/decisions", "review", is_whole=True)
@@ -188,13 +169,4 @@ def get_readiness(call: Call[Empty]) -> OperationAnswer[dict[str, str]]:
 @OPERATIONS.add("GET", "/metrics", "read", is_whole=True, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 def get_metrics(call: Call) -> OperationAnswer[str]:
     """Return counters in the text format of Prometheus."""
-    server, memory = call.server, call.memory
-    stats, failures = memory.scoped(EVERY_SCOPE).stats(), memory.admin.failures()
-    gauges = {
-        "reverie_records": ("Live records.", stats.records),
-        "reverie_turns": ("Turns of all sessions.", stats.turns),
-        "reverie_journal_sequence": ("Number of the newest change.", memory.history.sequence()),
-        "reverie_store_bytes": ("Bytes on the disk.", server.folder_size()),
-        "reverie_background_failures": ("Background steps that ever failed.", sum(failures.values())),
-    }
-    return OperationAnswer(server.metrics.format(gauges))
+    return OperationAnswer(call.server.metrics.format())

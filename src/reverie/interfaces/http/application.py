@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
-from importlib.util import find_spec
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -25,18 +25,17 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reverie import __version__
-from reverie.domain.errors import adapt_install_commands
 from reverie.domain.lazy_regex import defer_regex
-from reverie.interfaces.http import administration, changes, conversations, mem0, problems, records
-from reverie.interfaces.http.documentation import ERROR, build_routes
+from reverie.interfaces.http import administration, changes, conversations, mem0, records
 from reverie.interfaces.http.mcp_endpoint import PATH, ProtocolEndpoint
-from reverie.interfaces.http.operations import Operation
-from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.operations import MEDIA_TYPE, Operation, Problem, build_problem
+from reverie.interfaces.http.page.rendering import HEADERS
+from reverie.interfaces.http.page.site import Site
 from reverie.interfaces.http.server import HttpServer
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -72,26 +71,17 @@ def build_application(
     """
     endpoint = ProtocolEndpoint(server, host=host)
     app = build_api(server, compatible=compatible, lifespan=endpoint.run)
-    app.router.routes += [*build_routes(app), Route(PATH, endpoint)]
-    answer_page_error: Callable[[Request, Problem], Response | None] = lambda request, problem: None  # noqa: E731
-    if find_spec("jinja2") is None:
-        app.router.routes.append(Route("/", _explain_missing_page))
-    else:
-        from reverie.interfaces.http.page.site import Site
-
-        site = Site(server)
-        app.router.routes += site.build_routes()
-        answer_page_error = site.answer_error
+    site = Site(server)
+    app.router.routes += [*_build_documentation_routes(), Route(PATH, endpoint), *site.build_routes()]
 
     async def answer_error(request: Request, error: Exception) -> Response:
         """Answer a request that no operation is for, or that met a bug."""
         problem = _describe_http_error(request, error)
-        shown = answer_page_error(request, problem)
-        return _show_problem(request, problem) if shown is None else shown
+        return site.answer_error(request, problem) or _show_problem(request, problem)
 
     for kind in (HTTPException, Exception):
         app.add_exception_handler(kind, answer_error)
-    return _RequestObserver(RequestGuard(app, server, hosts=list_hosts(host, allowed)), server)
+    return _Gate(app, server, hosts=list_hosts(host, allowed))
 
 
 def build_api(
@@ -135,30 +125,76 @@ def _build_operation_routes(compatible: tuple[str, ...]) -> list[APIRoute]:
     return [_OperationRoute(each) for each in (*OPERATIONS, *others)]
 
 
-async def _explain_missing_page(request: Request) -> Response:
-    what = "The page needs the package jinja2 on the server: pip install 'reverie[server]'."
-    return Problem(501, adapt_install_commands(what)).to_response()
-
-
 def _describe_http_error(request: Request, error: Exception) -> Problem:
     """Return the problem that an error of the web framework is."""
     if not isinstance(error, HTTPException):
-        return problems.build_problem(error)
+        return build_problem(error)
     what = {
         404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
         405: f"{request.method} is not possible here. See /openapi.json for what is.",
     }
     detail = what.get(error.status_code, str(error.detail))
-    status = error.status_code if error.status_code in problems.TITLES else 400
-    headers = dict(error.headers or {})
-    if status == 405:
-        found = [each for each in request.app.routes if each.path_regex.match(request.url.path)]
-        headers["Allow"] = ", ".join(sorted({name for each in found for name in each.methods or ()}))
-    return Problem(status, detail, headers=headers)
+    return Problem(error.status_code, detail, headers=error.headers)
 
 
 def _show_problem(request: Request, problem: Problem) -> Response:
     return problem.to_response(instance=request.url.path)
+
+
+# -- the description of the API ----------------------------------------------------------------------------
+
+
+ERROR: dict[str, Any] = {
+    "description": "An error (RFC 9457): `type`, `title`, `status`, and `detail`, which says what to do.",
+    "content": {MEDIA_TYPE: {"schema": {"type": "object"}}},
+}
+"""Description of the answer to a request that fails."""
+
+_ASSETS = ("swagger-ui.css", "swagger-ui-bundle.js")
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Reverie API</title>
+<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/docs/swagger-ui.css"></head>
+<body><div id="swagger-ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script><script src="/docs/start.js"></script></body></html>
+"""
+_START = """SwaggerUIBundle({
+  url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null,
+  presets: [SwaggerUIBundle.presets.apis], layout: "BaseLayout", docExpansion: "none",
+});
+"""
+
+
+def _build_documentation_routes() -> list[BaseRoute]:
+    """Return the routes `/openapi.json` and `/docs` of an application."""
+
+    async def describe(request: Request) -> Response:
+        return JSONResponse(describe_api(request.app))
+
+    async def show_page(request: Request) -> Response:
+        return HTMLResponse(_PAGE, headers=HEADERS)
+
+    return [Route("/openapi.json", describe), Route("/docs", show_page), Route("/docs/{name}", _serve_asset)]
+
+
+def describe_api(app: FastAPI) -> dict[str, Any]:
+    """Return the description of an application."""
+    if app.openapi_schema is None:
+        description = app.openapi()
+        description["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        description["security"] = [{"bearer": []}, {}]
+    return app.openapi()
+
+
+async def _serve_asset(request: Request) -> Response:
+    """Answer with a file of Swagger UI, or the script that starts it."""
+    name = request.path_params["name"]
+    if name == "start.js":
+        return Response(_START, media_type="text/javascript", headers=HEADERS)
+    if name not in _ASSETS:
+        return Problem(404, "There is no such file.").to_response()
+    from swagger_ui_bundle import swagger_ui_path  # here: few servers are asked for it
+
+    return FileResponse(FilePath(swagger_ui_path) / name, headers={**HEADERS, "Cache-Control": "no-cache"})
 
 
 # -- routes of operations --------------------------------------------------------------------------------
@@ -173,8 +209,6 @@ class _OperationRoute(APIRoute):
         is_json = kind == "application/json"
         responses: dict[int | str, dict[str, Any]] = {"default": ERROR}
         responses |= {status: {"model": operation.answer} for status in operation.statuses[1:]}
-        if operation.has_etag:
-            responses[304] = {"description": "The caller has this version."}
         summary, _, description = (inspect.getdoc(operation.run) or "").partition("\n")
         super().__init__(
             operation.path,
@@ -234,8 +268,6 @@ def _describe(operation: Operation) -> dict[str, Any]:
     headers = []
     if operation.needs_match or operation.name == "write_page":
         headers.append(("If-Match", operation.needs_match, "ETag of the version that was read."))
-    if operation.has_etag:
-        headers.append(("If-None-Match", False, "ETag of the version that the caller has."))
     if operation.replay is not None:
         headers.append(("Idempotency-Key", False, "Name of the request, so that it is not done twice."))
     fixed = {"in": "header", "schema": {"type": "string"}}
@@ -250,19 +282,22 @@ def _describe(operation: Operation) -> dict[str, Any]:
 # -- who is let in, and what is noted of each request -----------------------------------------------------
 
 
-class _RequestObserver:
-    """ASGI middleware that names, counts and logs requests; of what they say it notes nothing."""
+class _Gate:
+    """ASGI middleware that refuses, names, counts and logs requests; of what they say it notes nothing."""
 
-    def __init__(self, app: ASGIApp, server: HttpServer) -> None:
+    def __init__(self, app: ASGIApp, server: HttpServer, *, hosts: Iterable[str]) -> None:
+        """Wrap an application; `hosts` are the accepted host names, without ports."""
         self._app = app
         self._metrics = server.metrics
+        self._tokens = server.tokens
+        self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. `HEAD` is answered as `GET`: the web server leaves out the body."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        method = scope["method"]
+        method, refusal = scope["method"], self._find_refusal(scope)
         inner = {**scope, "method": "GET" if method == "HEAD" else method}
         name, started, status, size = choose_request_id(Headers(scope=scope)), time.perf_counter(), 499, 0
 
@@ -276,7 +311,7 @@ class _RequestObserver:
 
         with self._metrics.running.track_inprogress():
             try:
-                await self._app(inner, receive, observe)
+                await (self._app if refusal is None else refusal.to_response())(inner, receive, observe)
             finally:
                 seconds = time.perf_counter() - started
                 operation: Operation | None = inner.get("operation")
@@ -286,39 +321,6 @@ class _RequestObserver:
                 path = "-" if operation is None else operation.path
                 values = method, path, status, seconds * 1_000, size, name
                 _access_log.info("%s %s %d %.1f ms %d bytes %s", *values)
-
-
-def choose_request_id(headers: Mapping[str, str]) -> str:
-    """Return the id that a request names, else a new one."""
-    trace = _TRACE.fullmatch(headers.get("traceparent", ""))
-    given = headers.get("x-request-id", "")
-    if _REQUEST_ID.fullmatch(given):
-        return given
-    return trace[1] if trace else secrets.token_hex(8)
-
-
-class RequestGuard:
-    """ASGI middleware that checks host and origin, and that the length of a request is clear."""
-
-    def __init__(self, app: ASGIApp, server: HttpServer, *, hosts: Iterable[str]) -> None:
-        """Wrap an application.
-
-        Args:
-            app: The application.
-            server: The server.
-            hosts: Accepted host names, without ports.
-        """
-        self._app = app
-        self._tokens = server.tokens
-        self._hosts = frozenset(host.lower() for host in hosts)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
-        refusal = self._find_refusal(scope) if scope["type"] == "http" else None
-        if refusal is None:
-            await self._app(scope, receive, send)
-        else:
-            await refusal.to_response()(scope, receive, send)
 
     def _find_refusal(self, scope: Scope) -> Problem | None:
         headers = {name.lower(): value for name, value in scope["headers"]}
@@ -335,6 +337,15 @@ class RequestGuard:
         if scope["method"] not in _SAFE and headers.get(b"sec-fetch-site") in (b"same-site", b"cross-site"):
             return Problem(403, "This was sent by a page of another site. Send it from elsewhere.")
         return None
+
+
+def choose_request_id(headers: Mapping[str, str]) -> str:
+    """Return the id that a request names, else a new one."""
+    trace = _TRACE.fullmatch(headers.get("traceparent", ""))
+    given = headers.get("x-request-id", "")
+    if _REQUEST_ID.fullmatch(given):
+        return given
+    return trace[1] if trace else secrets.token_hex(8)
 
 
 def _parse_host(address: bytes) -> str | None:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import anyio
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
+from reverie.admin.history import History
 from reverie.admin.history.diff import serialize_change
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
-from reverie.domain.scope import EVERY_SCOPE, visible_scopes
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.scope import EVERY_SCOPE, is_within, visible_scopes
+from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.change_numbers import find_row_scope
 from reverie.interfaces.http.operations import (
     Call,
     OperationAnswer,
     OperationList,
+    Problem,
     answer_reference,
     parse_number,
 )
-from reverie.interfaces.http.problems import Problem
 
 OPERATIONS = OperationList(group="History")
 
@@ -35,11 +39,12 @@ POLL_S = 0.3
 COMMENT_S = 15.0
 """Seconds of silence after which a comment keeps a stream open, and its token is checked again."""
 
-MOST_STREAMS = 100
-
 _BATCH = 500
 _LONGEST_SCAN = 3_000
 """Changes that a list reads at most to find those that were asked for; `next` says where to go on."""
+_CHUNK = 1_000
+_EVERY_NUMBER = range(1, sys.maxsize)
+_NUMBER = defer_regex(r"(?<![0-9a-z])\d+(?![0-9a-z]| others)")
 
 
 def _find_viewed_scope(call: Call) -> str | None:
@@ -50,7 +55,7 @@ def _find_viewed_scope(call: Call) -> str | None:
 def _is_row_visible(call: Call, row: JournalEntry) -> bool:
     """Whether a change is of something that can be seen from the scope of the request; without one, all are."""
     scope = _find_viewed_scope(call)
-    return scope is None or find_row_scope(row) in visible_scopes(scope)
+    return scope is None or _find_row_scope(row) in visible_scopes(scope)
 
 
 def _iterate_rows(call: Call[schemas.JournalQuery]) -> Iterator[JournalEntry]:
@@ -122,8 +127,6 @@ def stream_changes(call: Call[schemas.EventsQuery]) -> OperationAnswer[str]:
         if begin is None:
             raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
     begin = server.memory.history.sequence() if begin is None else call.numbers.find(begin)
-    if server.streams >= MOST_STREAMS:
-        raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
     headers = {"Cache-Control": "no-store"}
     stream = StreamingResponse(_stream(call, begin), media_type="text/event-stream", headers=headers)
     return OperationAnswer(stream)
@@ -131,7 +134,6 @@ def stream_changes(call: Call[schemas.EventsQuery]) -> OperationAnswer[str]:
 
 async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
     server = call.server
-    server.streams += 1
     try:
         yield b"retry: 3000\n\n"
         silent_since = time.monotonic()
@@ -150,8 +152,6 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
                 await anyio.sleep(POLL_S)
     except (Problem, ReverieError):
         return  # the token was revoked, or the memory closed: the client connects again, and gets the error
-    finally:
-        server.streams -= 1
 
 
 def _read_rows(call: Call, after: int) -> list[JournalEntry]:
@@ -205,3 +205,108 @@ def _find_own_changes(call: Call, asked: schemas.UndoInput) -> schemas.UndoInput
 def _is_own(call: Call, row: JournalEntry) -> bool:
     scope = getattr(row.edit.value, "scope", None) if row.edit is not None else None
     return scope is not None and call.is_own(scope)
+
+
+# -- numbers of changes as the sender of a request sees them ---------------------------------------------
+#
+# The numbers of the journal count the changes of all scopes, so they would tell a token that is bound to a scope how
+# much others do. Such a token sees positions in the list of the changes that it may see.
+
+
+def _find_row_scope(row: JournalEntry) -> str | None:
+    """Return the scope of a change; that of a page or a paragraph is everybody's. None if its content was erased."""
+    return None if row.edit is None else getattr(row.edit.value, "scope", "")
+
+
+class VisibleChanges:
+    """Changes of the journal by scope, read once and then followed. Safe to use from several threads."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._lock = threading.Lock()
+        self._scopes: list[tuple[int, str]] = []
+        self._followed = 0
+        self._lists: dict[str, tuple[int, list[int]]] = {}
+
+    def list(self, scope: str) -> list[int]:
+        """Return the numbers of the changes of a scope, of those around it and of those within it, in their order."""
+        with self._lock:
+            while self._followed < self._history.sequence():
+                for row in self._history.log(after=self._followed, limit=_CHUNK):
+                    if (name := _find_row_scope(row)) is not None:
+                        self._scopes.append((row.sequence, name))
+                    self._followed = row.sequence
+            known, numbers = self._lists.get(scope, (0, []))
+            around = visible_scopes(scope)
+            for number, name in self._scopes[known:]:
+                if name in around or (name and is_within(name, scope)):
+                    numbers.append(number)
+            self._lists[scope] = len(self._scopes), numbers
+            return numbers
+
+    def number(self, scope: str) -> ChangeNumbers:
+        """Return the numbers for a caller whose token is bound to a scope; empty for a token of all scopes."""
+        return ChangeNumbers(self.list(scope) if scope else _EVERY_NUMBER, self._followed)
+
+
+class ChangeNumbers:
+    """Conversion between the numbers of the journal and those that a caller sees.
+
+    Args:
+        visible: Numbers of the changes that the caller sees.
+        newest: Number of the newest change.
+    """
+
+    def __init__(self, visible: Sequence[int], newest: int) -> None:
+        self._visible = visible
+        self._newest = newest
+
+    def show(self, sequence: int) -> int:
+        """Return the number that the caller sees for a change: how many visible ones there are up to it."""
+        return bisect_right(self._visible, sequence)
+
+    def find(self, number: int) -> int:
+        """Return the number in the journal of the change that has this number for the caller.
+
+        A number that no change has yet is after the newest one.
+        """
+        last = len(self._visible)
+        return self._newest + number - last if number > last else self._visible[number - 1] if number else 0
+
+    def require(self, number: int, *, least: int = 1) -> int:
+        """Return what `find` does; raise `NotFound` if there is no such change, and it is not `least`."""
+        if not least <= number <= len(self._visible):
+            raise NotFound(f"there is no change {number}: the last one is {len(self._visible)}")
+        return self.find(number)
+
+    def show_answer(self, answer: OperationAnswer[Any]) -> None:
+        """Change the numbers in an answer to those that the caller sees."""
+        if not isinstance(answer.body, bytes | Response):
+            answer.body = self.show_all(to_json_value(answer.body))
+            answer.reference = self.show_all(answer.reference)
+
+    def show_all(self, value: Any) -> Any:
+        """Return an answer with the numbers of changes in it as the caller sees them."""
+        if isinstance(value, list):
+            return [self.show_all(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        return {name: self._show_field(name, each, value) for name, each in value.items()}
+
+    def _show_field(self, name: str, value: Any, fields: dict[str, Any]) -> Any:
+        if name == "sequence" and isinstance(value, int):
+            return self.show(value)
+        if name == "batch" and isinstance(value, int):
+            return self.show(value - 1) + 1  # the first visible change of the transaction
+        if name in ("changes", "made") and isinstance(value, list):
+            return [self.show(each) if isinstance(each, int) else self.show_all(each) for each in value]
+        if name == "reference" and fields.get("operation") == "undo":
+            return self.show_text(value)
+        if name == "reason" and str(value).startswith("undo of "):
+            numbers, colon, note = value.partition(":")
+            return self.show_text(numbers) + colon + note
+        return self.show_all(value)
+
+    def show_text(self, text: str) -> str:
+        """Return a text about changes with their numbers as the caller sees them."""
+        return _NUMBER.sub(lambda found: str(self.show(int(found.group()))), text)

@@ -16,11 +16,11 @@ from reverie.interfaces.http.operations import (
     Call,
     OperationAnswer,
     OperationList,
+    Problem,
     answer_value,
     decode_cursor,
     encode_cursor,
 )
-from reverie.interfaces.http.problems import Problem
 from reverie.repositories.prompt_log import explain_pack
 from reverie.repositories.wishes import WishResult
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
@@ -56,8 +56,7 @@ def list_sessions(call: Call[schemas.CursorQuery]) -> OperationAnswer[schemas.Li
         return to_microseconds(each.last_at), each.state.id
 
     of, limit, cursor = (call.query.scope,), call.query.limit, call.query.cursor
-    overviews = call.reader.sessions(limit=limit + 1 if cursor is None else None)
-    overviews = sorted(overviews, key=place, reverse=True)
+    overviews = sorted(call.reader.sessions(limit=None if cursor else limit + 1), key=place, reverse=True)
     if cursor is not None:
         last = tuple(decode_cursor(cursor, of=of, types=(int, str)))
         overviews = [each for each in overviews if place(each) < last]
@@ -174,14 +173,6 @@ def get_pack(call: Call) -> OperationAnswer[schemas.ExplainedPromptOutput]:
 # -- the session as a whole ------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("POST", f"{_SESSION}/compact", "review")
-def shorten_window(call: Call, given: schemas.SessionWindowInput) -> OperationAnswer[schemas.PassResult]:
-    """Shorten the window of a session; its turns stay stored."""
-    session = _open_own_session(call).id
-    outcome = call.memory.dreams.run_window(session, given.kind, keep=given.keep)
-    return OperationAnswer(to_json_object(outcome, "state", "why", "batch"))
-
-
 @OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write")
 def conclude_session(call: Call) -> OperationAnswer[schemas.SavedRecords]:
     """Save the conclusions of a session by rule, without a model."""
@@ -217,7 +208,7 @@ def get_entry(call: Call) -> OperationAnswer[schemas.EntryOutput]:
     entry = _open_working_memory(call).entry(call.path["key"])
     if entry is None:
         raise NotFound(f"there is no entry {call.path['key']!r} here: list them for the right key")
-    return answer_value(call, _serialize_entry(entry))
+    return answer_value(_serialize_entry(entry))
 
 
 def set_entry(call: Call, given: schemas.EntryInput) -> OperationAnswer[schemas.EntryOutput]:
@@ -225,7 +216,7 @@ def set_entry(call: Call, given: schemas.EntryInput) -> OperationAnswer[schemas.
     options = given.model_dump(include={"category", "tags"})
     ttl = given.ttl if "ttl" in given.model_fields_set else DEFAULT
     entry = _open_working_memory(call).set(call.path["key"], given.data, ttl=ttl, **options)
-    return answer_value(call, _serialize_entry(entry))
+    return answer_value(_serialize_entry(entry))
 
 
 def delete_entry(call: Call) -> OperationAnswer[schemas.Count]:
@@ -236,7 +227,7 @@ def delete_entry(call: Call) -> OperationAnswer[schemas.Count]:
 for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad", "")):
     _path = f"{_base}/{{key:path}}"
     OPERATIONS.add("GET", _base, "read", name=f"list_entries{_suffix}")(list_entries)
-    OPERATIONS.add("GET", _path, "read", name=f"get_entry{_suffix}", has_etag=True)(get_entry)
+    OPERATIONS.add("GET", _path, "read", name=f"get_entry{_suffix}")(get_entry)
     OPERATIONS.add("PUT", _path, "write", name=f"set_entry{_suffix}")(set_entry)
     OPERATIONS.add("DELETE", _path, "write", name=f"delete_entry{_suffix}")(delete_entry)
 
@@ -244,10 +235,10 @@ for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad"
 # -- last, because their path takes everything -----------------------------------------------------------
 
 
-@OPERATIONS.add("GET", _SESSION, "read", has_etag=True)
+@OPERATIONS.add("GET", _SESSION, "read")
 def get_session(call: Call) -> OperationAnswer[SessionState]:
     """Return the state of a session."""
-    return answer_value(call, read_session(call))
+    return answer_value(read_session(call))
 
 
 @OPERATIONS.add("PUT", _SESSION, "write")
@@ -259,7 +250,7 @@ def change_session(call: Call, given: schemas.SessionInput) -> OperationAnswer[S
     change = {"active": session.resume, "paused": session.pause, "terminated": session.terminate}
     if given.status is not None:
         change[given.status]()
-    return answer_value(call, session.state)
+    return answer_value(session.state)
 
 
 @OPERATIONS.add("DELETE", _SESSION, "write")

@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.interfaces.http.operations import Call, OperationAnswer
-from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.operations import Call, OperationAnswer, Problem
 from reverie.memory import Memory
 
 KEPT = timedelta(hours=24)
@@ -61,7 +59,12 @@ class RepeatedRequests:
         if not key or len(key) > LONGEST_KEY:
             raise Problem(422, f"Idempotency-Key has {len(key)} characters. Send 1 to {LONGEST_KEY}.")
         name, asked = _CURSOR + _hash(f"{call.caller.token}\n{key}".encode()), _hash(request)
-        with self._hold(name):
+        with self._lock:
+            if name in self._running:
+                what = "A request with this Idempotency-Key is still running. Wait for its answer, or send it again."
+                raise Problem(409, what, kind="still-running", headers={"Retry-After": "1"})
+            self._running.add(name)
+        try:
             known = json.loads(self._cursors.get(name) or "null")
             if known is not None and not self._is_old(known["at"]):
                 return self._repeat(call, known, asked, replay)
@@ -70,6 +73,8 @@ class RepeatedRequests:
                 answer = act()
             done = {"at": now, "asked": asked, "status": answer.status, "reference": answer.reference}
             self._cursors.set({name: json.dumps(done)})
+        finally:
+            self._running.discard(name)
         self._prune_sometimes()
         return answer
 
@@ -81,50 +86,26 @@ class RepeatedRequests:
         replay: Callable[[Call, Any], OperationAnswer[Any]],
     ) -> OperationAnswer[Any]:
         if known["asked"] != asked:
-            raise Problem(
-                422,
-                "This Idempotency-Key was used for another request. Send each request with a key of its own.",
-                kind="key-reused",
-            )
+            what = "This Idempotency-Key was used for another request. Send each request with its own key."
+            raise Problem(422, what, kind="key-reused")
         if "status" not in known:
-            raise Problem(
-                409,
-                "The change of this Idempotency-Key was made, and the server stopped before it could answer. "
-                "Read what it was about, and do not send it again.",
-                kind="already-done",
+            what = (
+                "The change of this Idempotency-Key was made, and the server stopped before it could answer."
             )
+            raise Problem(409, f"{what} Read the result, and do not send it again.", kind="already-done")
         answer = replay(call, known["reference"])
         answer.status = known["status"]
         answer.headers["Idempotent-Replayed"] = "true"
         return answer
 
-    @contextmanager
-    def _hold(self, name: str) -> Iterator[None]:
-        with self._lock:
-            if name in self._running:
-                raise Problem(
-                    409,
-                    "A request with this Idempotency-Key is still running. Wait for its answer, or send it again.",
-                    kind="still-running",
-                    headers={"Retry-After": "1"},
-                )
-            self._running.add(name)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running.discard(name)
-
     def _prune_sometimes(self) -> None:
         """Forget old requests, once in many requests."""
-        with self._lock:
-            self._made += 1
-            is_due = self._made % _PRUNED_EVERY == 1
-        if is_due:
+        self._made += 1
+        if self._made % _PRUNED_EVERY == 1:
             kept = self._cursors.list(_CURSOR)
-            old = [name for name, text in kept.items() if self._is_old(json.loads(text)["at"])]
-            if old:
-                self._cursors.set(dict.fromkeys(old))
+            self._cursors.set(
+                {name: None for name, text in kept.items() if self._is_old(json.loads(text)["at"])}
+            )
 
     def _is_old(self, at: str) -> bool:
         return self._now() - parse_time(at) > KEPT

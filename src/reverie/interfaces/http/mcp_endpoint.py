@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import anyio
@@ -13,9 +12,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reverie.domain.errors import adapt_install_commands
-from reverie.interfaces.http import problems
-from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.operations import Problem, build_problem
 from reverie.interfaces.http.server import LARGEST_BODY, HttpServer
 from reverie.interfaces.http.tokens import Caller
 from reverie.stores.telemetry import trace_request
@@ -81,7 +78,7 @@ class ProtocolEndpoint:
             caller = await self._server.threads.run(lambda: self._server.authenticate(headers, right="read"))
             app = await self._open(caller)
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
-            await problems.build_problem(error).to_response()(scope, receive, send)
+            await build_problem(error).to_response()(scope, receive, send)
             return
         await app({**scope, "root_path": "", "path": PATH}, receive, send)
 
@@ -91,9 +88,6 @@ class ProtocolEndpoint:
         key = (caller.scope, may_write)
         async with self._lock:
             if key not in self._served:
-                if find_spec("mcp") is None:
-                    what = "MCP needs the package mcp on the server: pip install 'reverie[server]'"
-                    raise Problem(501, adapt_install_commands(what))
                 if len(self._served) >= MOST_SERVERS:
                     raise Problem(
                         503, f"This server serves {MOST_SERVERS} scopes over MCP already. Start another one."

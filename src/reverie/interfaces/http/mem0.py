@@ -28,14 +28,13 @@ from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
 from reverie.domain.text.validation import clean_text, validate_count
 from reverie.interfaces.http.operations import (
-    METHODS,
     Call,
     Method,
     OperationAnswer,
     OperationList,
+    Problem,
     parse_number,
 )
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
 from reverie.repositories.records import NewRecord, describe_missing_record
 from reverie.scoped import ScopedMemory
@@ -76,8 +75,8 @@ OPERATIONS = OperationList("mem0_", query=AnyFields)
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
-def _serve(method: Method, right: Right, *paths: str) -> Callable[[_Run], _Run]:
-    """Return a decorator that adds an operation at some paths.
+def _serve(method: Method, right: Right, path: str) -> Callable[[_Run], _Run]:
+    """Return a decorator that adds an operation.
 
     Its answer is escaped, because programs show it to models.
     """
@@ -87,8 +86,7 @@ def _serve(method: Method, right: Right, *paths: str) -> Callable[[_Run], _Run]:
         def escaped(*given: Any) -> Any:
             return OperationAnswer(escape_output(run(*given)))
 
-        for path in paths:
-            OPERATIONS.add(method, path, right)(escaped)
+        OPERATIONS.add(method, path, right)(escaped)
         return run
 
     return register
@@ -112,26 +110,6 @@ def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
     if record is None or record.archived or not call.is_own(record.scope):
         raise NotFound(describe_missing_record(str(id)))
     return call.whole.scoped(record.scope), record
-
-
-# -- what is not served -----------------------------------------------------------------------------------
-
-
-def refuse_unsupported(call: Call) -> Any:
-    """Refuse a request for what this server does not have."""
-    raise Problem(
-        501,
-        "This part of mem0's interface (exports, summaries, profiles, feedback, webhooks, projects) is not in "
-        "Reverie. Use `reverie export`, or the API under /v1 that /openapi.json describes.",
-    )
-
-
-for _method in METHODS:
-    _serve(
-        *(_method, "read", "/v1/exports/{rest:path}", "/v1/summary/", "/v1/feedback/"),
-        *("/v2/entities/{kind}/{name}/profile/", "/v1/profiles/{rest:path}", "/v2/profiles/{rest:path}"),
-        *("/v3/profiles/{rest:path}", "/api/v1/{rest:path}"),
-    )(refuse_unsupported)
 
 
 # -- memories as mem0 has them ---------------------------------------------------------------------------
@@ -201,39 +179,29 @@ def _parse_moment(fields: Mapping[str, Any], name: str) -> datetime | None:
 _ROLES = {role: role for role in ROLES} | {"human": "user", "developer": "system", "function": "tool"}
 
 
-def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
-    """Return the texts of messages with their roles, and what is ignored: everything that is not text."""
-    given = [given] if isinstance(given, str | Mapping) else given
-    if not isinstance(given, list) or not given:
-        raise InvalidInput("messages is missing: pass a list of messages with role and content")
-    messages: list[dict[str, str]] = []
-    ignored: list[str] = []
-    for number, each in enumerate(given, start=1):
+def _parse_messages(given: object) -> list[dict[str, str]]:
+    """Return the messages that have a text, with their roles; everything that is not text is left out."""
+    messages = []
+    for each in given if isinstance(given, list) else [given]:
         message = each if isinstance(each, Mapping) else {"content": each}
         content, role = message.get("content"), str(message.get("role") or "user").lower()
         parts = [
-            part.get("text", part) if isinstance(part, Mapping) else part
+            part.get("text") if isinstance(part, Mapping) else part
             for part in (content if isinstance(content, list) else [content])
         ]
         text = "\n".join(
             kept for part in parts if isinstance(part, str) and (kept := clean_text(part)).strip()
         )
-        other = [part for part in parts if part and not isinstance(part, str)]
-        for part in other:
-            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-            ignored.append(f"message {number}: {quote_value(kind)}, which is not text")
-        if len(text) > LONGEST_CONTENT:
-            ignored.append(f"message {number}: a text of over {LONGEST_CONTENT:,} characters")
-        elif text:
+        if 0 < len(text) <= LONGEST_CONTENT:
             messages.append({"role": _ROLES.get(role, "assistant"), "content": text})
-        elif not other:
-            ignored.append(f"message {number}: no text")
     if not messages:
-        raise InvalidInput(f"no message has a text ({'; '.join(ignored[:5])}): pass role and content, a text")
-    return messages, ignored
+        raise InvalidInput(
+            f"no message has a text of up to {LONGEST_CONTENT:,} characters: pass role and content"
+        )
+    return messages
 
 
-@_serve("POST", "write", "/v3/memories/add/", "/v1/memories/", "/memories")
+@_serve("POST", "write", "/v3/memories/add/")
 def add_memories(call: Call, body: AnyFields) -> Any:
     """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
     fields = _read_fields(call, body)
@@ -243,7 +211,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         raise Problem(400, "Nobody is named: pass user_id, agent_id, app_id or run_id.")
     owner = next(iter(ids))
     view = call.open_scope(build_scope_name(owner.removesuffix("_id"), ids.pop(owner)))
-    messages, ignored = _parse_messages(fields.get("messages"))
+    messages = _parse_messages(fields.get("messages"))
     infers = fields.get("infer") is not False
     expires, now = _parse_moment(fields, "expiration_date"), call.memory.now()
     if expires is not None and expires <= now:
@@ -276,8 +244,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         }
         for each in saved
     ]
-    answer = {"results": results, "status": "SUCCEEDED", "event_id": str(uuid.uuid4())}
-    return {**answer, "ignored": ignored} if ignored else answer
+    return {"results": results, "status": "SUCCEEDED", "event_id": str(uuid.uuid4())}
 
 
 def _determine_origin(message: Mapping[str, str]) -> Origin:
@@ -341,15 +308,9 @@ def _names_an_owner_only(filters: Mapping[str, Any]) -> bool:
     return name in _IDS and not others and isinstance(value, str) and value != "*"
 
 
-@_serve("POST", "read", "/v3/memories/search/", "/search")
+@_serve("POST", "read", "/v3/memories/search/")
 def search_memories(call: Call, body: AnyFields) -> Any:
     """Return what answers a query, best first."""
-    return {"results": search_memories_as_list(call, body)}
-
-
-@_serve("POST", "read", "/v2/memories/search/", "/v1/memories/search/")
-def search_memories_as_list(call: Call, body: AnyFields) -> Any:
-    """Return what answers a query as older clients read it."""
     fields = _read_fields(call, body)
     query = fields.get("query")
     if not isinstance(query, str) or not query.strip():
@@ -366,7 +327,7 @@ def search_memories_as_list(call: Call, body: AnyFields) -> Any:
                 memory = _to_memory(call, hit.record)
                 if is_match(filters, memory):
                     memories.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
-    return sorted(memories, key=lambda each: -each["score"])[:limit]
+    return {"results": sorted(memories, key=lambda each: -each["score"])[:limit]}
 
 
 @_serve("POST", "read", "/v3/memories/")
@@ -384,25 +345,13 @@ def list_memories(call: Call, body: AnyFields) -> Any:
     }
 
 
-@_serve("POST", "read", "/v2/memories/")
-def list_memories_as_list(call: Call, body: AnyFields) -> Any:
-    """Return all memories that match, as older clients read them."""
-    return _list_matching(call, _get_filters(_read_fields(call, body)))[0]
-
-
-@_serve("GET", "read", "/memories")
-def list_memories_of_server(call: Call) -> Any:
-    """Return all memories that match, as the self-hosted server does."""
-    return {"results": _list_matching(call, _get_filters(_read_fields(call)))[0]}
-
-
-@_serve("GET", "read", "/v1/memories/{id}/", "/memories/{id}")
+@_serve("GET", "read", "/v1/memories/{id}/")
 def get_memory(call: Call) -> Any:
     """Return a memory."""
     return _to_memory(call, _find_record(call, call.path["id"])[1])
 
 
-@_serve("GET", "read", "/v1/memories/{id}/history/", "/memories/{id}/history")
+@_serve("GET", "read", "/v1/memories/{id}/history/")
 def get_memory_history(call: Call) -> Any:
     """Return the changes of a memory's text."""
     _, record = _find_record(call, call.path["id"])
@@ -446,13 +395,13 @@ def _update(call: Call, id: object, fields: Mapping[str, Any]) -> Record:
     return view.update(record.id, **changes) if changes else record
 
 
-@_serve("PUT", "write", "/v1/memories/{id}/", "/memories/{id}")
+@_serve("PUT", "write", "/v1/memories/{id}/")
 def update_memory(call: Call, body: AnyFields) -> Any:
     """Change a memory."""
     return _to_memory(call, _update(call, call.path["id"], _read_fields(call, body)))
 
 
-@_serve("DELETE", "write", "/v1/memories/{id}/", "/memories/{id}")
+@_serve("DELETE", "write", "/v1/memories/{id}/")
 def delete_memory(call: Call) -> Any:
     """Archive a memory."""
     return _archive(call, [call.path["id"]])
@@ -465,7 +414,7 @@ def _archive(call: Call, ids: Iterable[str]) -> dict[str, str]:
     return {"message": f"{len(found)} memories deleted: they are archived, and can be restored."}
 
 
-@_serve("DELETE", "write", "/v1/memories/", "/memories")
+@_serve("DELETE", "write", "/v1/memories/")
 def delete_memories(call: Call) -> Any:
     """Archive all memories of somebody."""
     memories, _ = _list_matching(call, _get_filters(_read_fields(call)), limit=None)
@@ -523,11 +472,11 @@ def list_entities(call: Call) -> Any:
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
-@_serve("DELETE", "write", "/v1/entities/{kind}/{name:path}/", "/v2/entities/{kind}/{name:path}/")
+@_serve("DELETE", "write", "/v2/entities/{kind}/{name:path}/")
 def delete_entity(call: Call) -> Any:
     """Archive all memories of a user, an agent, an app or a run."""
     kind = call.path["kind"]
-    name = call.path["name"].removeprefix(f"{kind}:")  # older clients pass the id of the entity
+    name = call.path["name"]
     if kind not in ENTITIES:
         raise NotFound(f"there is no entity of the type {kind!r}: use {', '.join(ENTITIES)}")
     memories, total = _list_matching(call, {f"{kind}_id": name}, limit=None)
@@ -622,48 +571,34 @@ def _get_parts(filters: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]
     return parts
 
 
-def _list_values(held: Any) -> list[Any]:
-    return held if isinstance(held, list) else [held]
-
-
-def _contains(held: Any, wanted: Any) -> bool:
-    return wanted in held if isinstance(held, list) else str(wanted) in str(held or "")
-
-
-def _contains_in_any_case(held: Any, wanted: Any) -> bool:
-    folded = [str(each or "").casefold() for each in _list_values(held)]
-    return _contains(folded if isinstance(held, list) else folded[0], str(wanted).casefold())
-
-
-def _compare(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
-    def run(held: Any, wanted: Any) -> bool:
-        with suppress(TypeError):  # a text and a number
-            return bool(compare(held, wanted))
-        return False
-
-    return run
-
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq,
     "ne": operator.ne,
-    "in": lambda held, wanted: any(each in _list_values(wanted) for each in _list_values(held)),
-    "contains": _contains,
-    "icontains": _contains_in_any_case,
-    "gt": _compare(operator.gt),
-    "gte": _compare(operator.ge),
-    "lt": _compare(operator.lt),
-    "lte": _compare(operator.le),
+    "in": lambda held, wanted: held in wanted,
+    "contains": operator.contains,
+    "icontains": lambda held, wanted: wanted.casefold() in held.casefold(),
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
 }
+
+
+def _holds(name: str, held: Any, wanted: Any) -> bool:
+    """Return whether an operator holds for a value, or for one of a list."""
+    values = held if isinstance(held, list) and name != "contains" else [held]
+    with suppress(TypeError, AttributeError):  # a text and a number
+        return any(_OPERATORS[name](each, wanted) for each in values)
+    return False
 
 
 def _is_value_match(held: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if unknown := sorted(map(str, set(wanted) - set(_OPERATORS))):
             raise InvalidInput(f"filters has the operator {unknown[0]!r}: use {', '.join(_OPERATORS)}")
-        return all(_OPERATORS[name](held, value) for name, value in wanted.items())
+        return all(_holds(name, held, value) for name, value in wanted.items())
     if wanted == "*":
         return held is not None
     if isinstance(held, list):
-        return any(each in held for each in _list_values(wanted))
+        return any(each in held for each in (wanted if isinstance(wanted, list) else [wanted]))
     return bool(held == wanted)

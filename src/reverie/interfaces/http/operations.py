@@ -1,4 +1,4 @@
-"""Operations of the HTTP API: what each takes, does and answers; ETags and cursors of lists.
+"""Operations of the HTTP API: what each takes, does and answers; errors, ETags and cursors of lists.
 
 `application.py` makes the routes from these.
 """
@@ -8,21 +8,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.convertors import IntegerConvertor, register_url_convertor
+from starlette.responses import Response
 from typing_extensions import TypeVar as DefaultingTypeVar
 
+from reverie.domain import errors
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
 from reverie.domain.text.json_values import to_json_value
-from reverie.interfaces.http.change_numbers import ChangeNumbers
-from reverie.interfaces.http.problems import Problem, build_field_problem
 from reverie.interfaces.http.tokens import Caller, Right
 from reverie.interfaces.mcp.threads import Lane
 from reverie.memory import Memory
@@ -30,11 +32,125 @@ from reverie.reader import MemoryReader
 from reverie.scoped import ScopedMemory
 
 if TYPE_CHECKING:
+    from reverie.interfaces.http.changes import ChangeNumbers
     from reverie.interfaces.http.server import HttpServer
+
+_log = logging.getLogger("reverie.http")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
-METHODS: tuple[Method, ...] = get_args(Method)
+
+# -- errors ------------------------------------------------------------------------------------------------
+
+MEDIA_TYPE = "application/problem+json"
+
+_STATUS: Mapping[type[errors.ReverieError], int] = {
+    errors.InvalidInput: 422,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.WorkingMemoryFull: 409,
+    errors.StoreUnavailable: 503,
+    errors.ModelUnavailable: 503,
+    errors.ModelRefused: 502,
+    errors.MissingExtra: 501,
+}
+"""Status of each error; any other one of Reverie's is 500."""
+
+
+class Problem(Exception):
+    """An answer that is an error.
+
+    Attributes:
+        status: HTTP status.
+        detail: A sentence that says what is wrong and what to do.
+        kind: Last part of the problem's `type`; by default from the phrase of the status.
+        headers: Headers of the answer.
+        fields: Further members.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        kind: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.kind = kind or HTTPStatus(status).phrase.lower().replace(" ", "-")
+        self.headers = dict(headers or {})
+        self.fields = fields
+
+    def to_dict(self, *, instance: str = "") -> dict[str, Any]:
+        """Return the members of the problem."""
+        members = {
+            "type": f"urn:reverie:problem:{self.kind}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        return members | ({"instance": instance} if instance else {}) | self.fields
+
+    def to_response(self, *, instance: str = "") -> Response:
+        """Return the answer."""
+        body = json.dumps(self.to_dict(instance=instance), ensure_ascii=False).encode(errors="replace")
+        return Response(body, self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+def build_problem(error: Exception) -> Problem:
+    """Return the problem that an exception is; log one that is a bug or damage."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, errors.ReverieError):
+        status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
+        if status == 500:
+            _log.error("%s", error)
+        headers = {"Retry-After": "1"} if status == 503 else {}
+        kind = _to_kebab_case(type(error).__name__)
+        return Problem(status, _to_sentence(str(error)), kind=kind, headers=headers)
+    _log.error("a request failed", exc_info=error)
+    what = f"{type(error).__name__}: this is a bug in Reverie. The server's log has details."
+    return Problem(500, what, kind="bug")
+
+
+def build_field_problem(wrong: Sequence[Any]) -> Problem:
+    """Return the problem of a body or a query that is not of its form.
+
+    Args:
+        wrong: Errors as pydantic lists them.
+    """
+    if any(each["type"] == "json_invalid" for each in wrong):
+        return Problem(400, f"The body is no JSON: {_lower(wrong[0]['msg'])}.", kind="malformed-json")
+    places = [
+        {"pointer": "".join(f"/{_escape(part)}" for part in each["loc"]), "detail": each["msg"]}
+        for each in wrong
+    ]
+    first = places[0]
+    more = f" ({len(places) - 1} more)" if len(places) > 1 else ""
+    what = f"{first['pointer'] or 'The body'}: {_lower(first['detail'])}{more}. Correct it and send it again."
+    return Problem(422, what, kind="invalid-input", errors=places)
+
+
+def _escape(part: object) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _to_sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _to_kebab_case(name: str) -> str:
+    return "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name).lstrip("-")
+
+
+# -- what an operation takes and answers ------------------------------------------------------------------
 
 
 class NumberConvertor(IntegerConvertor):
@@ -196,7 +312,6 @@ class Operation:
             key has no effect.
         is_whole: Whether it is about all scopes, so that a token bound to a scope is refused.
         needs_match: Whether it needs `If-Match`.
-        has_etag: Whether it takes `If-None-Match`.
         media_type: Media type of its answer.
         group: Heading that it stands under in `/docs`.
     """
@@ -213,7 +328,6 @@ class Operation:
     replay: Callable[[Call, Any], OperationAnswer[Any]] | None = None
     is_whole: bool = False
     needs_match: bool = False
-    has_etag: bool = False
     media_type: str = "application/json"
     group: str = ""
 
@@ -342,12 +456,9 @@ def compute_etag(value: Any) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
-def answer_value(call: Call, value: Any) -> OperationAnswer[Any]:
-    """Return a value with its ETag; 304 if the caller has it already."""
-    etag = compute_etag(value)
-    if call.method == "GET" and _is_listed(call.headers.get("if-none-match", ""), etag):
-        return OperationAnswer(None, 304, {"ETag": etag})
-    return OperationAnswer(value, headers={"ETag": etag})
+def answer_value(value: Any) -> OperationAnswer[Any]:
+    """Return a value with its ETag."""
+    return OperationAnswer(value, headers={"ETag": compute_etag(value)})
 
 
 def check_match(call: Call, value: Any) -> bool:
@@ -357,13 +468,14 @@ def check_match(call: Call, value: Any) -> bool:
         Whether only this version may be changed; False if the caller accepts any.
     """
     wanted = call.headers.get("if-match")
-    if wanted is not None and not _is_listed(wanted, compute_etag(value)):
+    names = [] if wanted is None else [name.strip() for name in wanted.split(",")]
+    if wanted is not None and not {"*", compute_etag(value)} & set(names):
         raise Problem(
             412,
             "This has changed since it was read. Read it again, and send its new ETag.",
             current=to_json_value(value),
         )
-    return wanted is not None and "*" not in [name.strip() for name in wanted.split(",")]
+    return wanted is not None and "*" not in names
 
 
 @contextmanager
@@ -373,11 +485,6 @@ def refusing_changed() -> Iterator[None]:
         yield
     except Conflict as error:
         raise Problem(412, f"{error}. Send the new ETag.") from error
-
-
-def _is_listed(header: str, etag: str) -> bool:
-    names = [name.strip() for name in header.split(",")]
-    return "*" in names or etag in names
 
 
 def encode_cursor(values: list[Any], *, of: object) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.living_page import parse_block
 from reverie.domain.page import is_log
@@ -21,6 +20,7 @@ from reverie.interfaces.http.operations import (
     Empty,
     OperationAnswer,
     OperationList,
+    Problem,
     answer_value,
     check_match,
     compute_etag,
@@ -28,7 +28,6 @@ from reverie.interfaces.http.operations import (
     encode_cursor,
     refusing_changed,
 )
-from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
 from reverie.repositories.pages import PageOverview
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
@@ -104,13 +103,12 @@ def save_records(call: Call, given: schemas.RecordBatch) -> OperationAnswer[sche
 
 @OPERATIONS.add("GET", "/v1/records", "read")
 def list_records(call: Call[schemas.RecordListQuery]) -> OperationAnswer[schemas.ListPage[Record]]:
-    """List records, by default those created last first."""
+    """List records, those created last first."""
     query = call.query
-    filters = query.model_dump(exclude={"scope", "limit", "cursor", "as_of", "order"}, exclude_defaults=True)
+    filters = query.model_dump(exclude={"scope", "limit", "cursor", "as_of"}, exclude_defaults=True)
     of = (call.caller.token, query.model_copy(update={"cursor": None, "limit": 0}))
-    read = read_created if query.order == "created" else _read_changed
     with open_reader(call, call.query.as_of) as reader:
-        page, following = read(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
+        page, following = read_created(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
     return OperationAnswer({"items": page, "next": following})
 
 
@@ -139,21 +137,11 @@ def read_created(
     return page, encode_cursor([format_time(end.created_at), end.id, same], of=of)
 
 
-def _read_changed(
-    reader: MemoryReader, cursor: str | None, *, of: object, limit: int, **filters: Any
-) -> tuple[list[Record], str | None]:
-    """Return what `read_created` does, for a list in which those changed last come first."""
-    (seen,) = (0,) if cursor is None else decode_cursor(cursor, of=of, types=(int,))
-    records = reader.list(limit=limit + 1, offset=seen, **filters)
-    following = encode_cursor([seen + limit], of=of) if len(records) > limit else None
-    return records[:limit], following
-
-
-@OPERATIONS.add("GET", "/v1/records/{id}", "read", has_etag=True)
+@OPERATIONS.add("GET", "/v1/records/{id}", "read")
 def get_record(call: Call[schemas.AsOfQuery]) -> OperationAnswer[Record]:
     """Return a record, archived or not."""
     with open_reader(call, call.query.as_of) as reader:
-        return answer_value(call, get_record_of(call, reader))
+        return answer_value(get_record_of(call, reader))
 
 
 @OPERATIONS.add("PATCH", "/v1/records/{id}", "write", needs_match=True)
@@ -179,7 +167,7 @@ def update_record(call: Call, given: schemas.RecordPatch) -> OperationAnswer[Rec
     expected = record if is_bound or {"content", "metadata", "origin"} & set(changes) else None
     with refusing_changed():
         updated = call.view.update(record.id, expected=expected, **changes) if changes else record
-    answer = answer_value(call, updated)
+    answer = answer_value(updated)
     answer.headers["Reverie-Outcome"] = "unchanged" if updated == record else "changed"
     return answer
 
@@ -190,13 +178,13 @@ def archive_record(call: Call[schemas.ReasonQuery]) -> OperationAnswer[Record]:
     record = get_changeable(call)
     expected = record if check_match(call, record) else None
     with refusing_changed():
-        return answer_value(call, call.view.archive(record.id, reason=call.query.reason, expected=expected))
+        return answer_value(call.view.archive(record.id, reason=call.query.reason, expected=expected))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/restore", "write")
 def restore_record(call: Call) -> OperationAnswer[Record]:
     """Bring an archived record back into search."""
-    return answer_value(call, call.view.restore(get_changeable(call).id))
+    return answer_value(call.view.restore(get_changeable(call).id))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/end", "write")
@@ -205,7 +193,7 @@ def end_record(call: Call) -> OperationAnswer[Record]:
     record = get_changeable(call)
     expected = record if check_match(call, record) else None
     with refusing_changed():
-        return answer_value(call, call.view.end(record.id, expected=expected))
+        return answer_value(call.view.end(record.id, expected=expected))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/promote", "write", statuses=(200, 201))
@@ -237,13 +225,6 @@ def get_changeable(call: Call, id: str | None = None) -> Record:
 # -- history of a record -----------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("GET", "/v1/records/{id}/history", "read")
-def get_record_history(call: Call) -> OperationAnswer[schemas.JournalPage]:
-    """List the changes of a record, the oldest first."""
-    rows = call.memory.history.log(get_record_of(call, call.reader).id, limit=1_000)
-    return OperationAnswer({"items": [serialize_change(row) for row in rows], "next": None})
-
-
 @OPERATIONS.add("GET", "/v1/records/{id}/blame", "read")
 def get_record_blame(call: Call) -> OperationAnswer[dict[str, Any]]:
     """Return where a record comes from, and its later changes."""
@@ -271,14 +252,9 @@ def get_record_diff(call: Call[schemas.DiffQuery]) -> OperationAnswer[dict[str, 
 @OPERATIONS.add("POST", "/v1/search", "read")
 def search(call: Call[schemas.AsOfQuery], asked: schemas.SearchInput) -> OperationAnswer[schemas.Hits]:
     """Return what answers a query, best first; nothing if nothing is relevant."""
-    given = asked.model_dump(exclude={"query", "left_out"}, exclude_defaults=True)
+    given = asked.model_dump(exclude={"query"}, exclude_defaults=True)
     with open_reader(call, call.query.as_of) as reader:
-        hits = reader.search(asked.query, **given)
-        answer: dict[str, Any] = {"hits": hits}
-        if asked.left_out and asked.query:
-            options = {"limit": asked.limit, **given}
-            answer["left_out"] = reader.left_out(asked.query, hits, most=asked.left_out, **options)
-    return OperationAnswer(answer)
+        return OperationAnswer({"hits": reader.search(asked.query, **given)})
 
 
 @OPERATIONS.add("GET", "/v1/categories", "read")
@@ -306,7 +282,7 @@ def list_pages(call: Call[Empty]) -> OperationAnswer[schemas.Items[PageOverview]
 
 
 def _answer_page(call: Call, name: str) -> OperationAnswer[schemas.PageText]:
-    return answer_value(call, _serialize_page(name, call.whole.pages.read(name)))
+    return answer_value(_serialize_page(name, call.whole.pages.read(name)))
 
 
 @OPERATIONS.add("POST", f"{_PAGE}/append", "write", is_whole=True, replay=_answer_page)
@@ -320,7 +296,7 @@ def append_to_page(call: Call, given: schemas.LineInput) -> OperationAnswer[sche
     return answer
 
 
-@OPERATIONS.add("GET", _PAGE, "read", has_etag=True)
+@OPERATIONS.add("GET", _PAGE, "read")
 def get_page(call: Call[Empty]) -> OperationAnswer[schemas.PageText]:
     """Return the text of a page or a log."""
     return _answer_page(call, _find_page(call))
@@ -345,10 +321,10 @@ def write_page(call: Call, given: schemas.PageInput) -> OperationAnswer[schemas.
     return answer
 
 
-@OPERATIONS.add("GET", "/v1/page", "read", has_etag=True)
+@OPERATIONS.add("GET", "/v1/page", "read")
 def get_living_page(call: Call) -> OperationAnswer[schemas.LivingPage]:
     """Return what the scope knows as one page, each line a record."""
-    return answer_value(call, _serialize_living_page(call.view.page()))
+    return answer_value(_serialize_living_page(call.view.page()))
 
 
 def _serialize_living_page(content: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, g
 from pydantic import AwareDatetime, Field, create_model
 
 from reverie.admin.erasure.request import ErasureReport
-from reverie.consolidation.inbox import StepGroup, Verdict
-from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.inbox import Verdict
+from reverie.consolidation.plan import Plan
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Role, SessionState, SessionStatus, ToolCall, Turn, WishName
 from reverie.domain.entry import Entry
@@ -25,7 +25,6 @@ from reverie.repositories.prompt_log import LineState, PromptLine, PromptLogEntr
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.repositories.wishes import ForgetRequest
 from reverie.search.hits import SearchMode, Source, Unit
-from reverie.search.searcher import LeftOut
 
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
@@ -157,16 +156,10 @@ class RecordFilter(Form):
 
 
 class RecordListQuery(RecordFilter, CursorQuery, AsOfQuery):
-    """Query of a list of records.
-
-    Attributes:
-        order: What comes first: what was `created` last, or what was `changed` last. In the latter order, a record that
-            changes between two pages moves to the first.
-    """
+    """Query of a list of records."""
 
     archived: bool | None = False
     pinned: bool | None = None
-    order: Literal["created", "changed"] = "created"
 
 
 class ReasonQuery(ScopeQuery):
@@ -186,11 +179,7 @@ class Promotion(Form):
 
 
 class SearchInput(RecordFilter):
-    """A search; see `Memory.search`.
-
-    Attributes:
-        left_out: Maximum number of hits to return that were left out, and of archived ones beside them.
-    """
+    """A search; see `Memory.search`."""
 
     query: str | None = None
     sources: Annotated[tuple[Source, ...], Field(min_length=1)] = ("records",)
@@ -198,31 +187,14 @@ class SearchInput(RecordFilter):
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     mode: SearchMode = "words"
     unit: Unit = "turn"
-    left_out: Annotated[int, Field(ge=0, le=50)] = 0
     session: Texts = ()
     role: tuple[Role, ...] = ()
 
 
-class LeftOutHit(derive(LeftOut, without=("hit",))):  # type: ignore[misc]
-    """A hit that was left out.
-
-    Attributes:
-        why: `archived`; `filtered`, by the `fields`; `repeated` by a hit; below the `floor`, so that nothing was
-            found; or behind the last hit in `rank`.
-    """
-
-    hit: dict[str, Any]
-
-
 class Hits(Form):
-    """Hits, best first; empty if nothing is relevant.
-
-    Attributes:
-        left_out: What was left out, if it was asked for.
-    """
+    """Hits, best first; empty if nothing is relevant."""
 
     hits: list[dict[str, Any]]
-    left_out: list[LeftOutHit] = Field(default_factory=list)
 
 
 class DiffQuery(ScopeQuery):
@@ -303,21 +275,6 @@ class ContextInput(Form):
     hard_tokens: Number | None = None
     record_shown: bool = True
     extra_context: str = ""
-
-
-class SessionWindowInput(Form):
-    """Options for shortening the window of a session; see `Memory.dreams`."""
-
-    kind: Literal["read", "compact", "trim"]
-    keep: Number | None = None
-
-
-class PassResult(Form):
-    """Outcome of a pass."""
-
-    state: Literal["applied", "planned", "waiting", "skipped", "failed"]
-    why: str
-    batch: int | None
 
 
 class FeedbackInput(Form):
@@ -501,18 +458,6 @@ class UndoOutput(Form):
     dry_run: bool
 
 
-class PlanInput(Form):
-    """Passes to plan; see `Memory.dreams`."""
-
-    name: str = "dream"
-    session: str | None = None
-    keep: Number | None = None
-    output: str | None = None
-    step: str = ""
-    scope: str = ""
-    origin: Origin = "agent"
-
-
 class ProposalDecision(Form):
     """Decision on a proposal."""
 
@@ -526,30 +471,13 @@ class PlanDecision(ProposalDecision):
     groups: list[Number] | None = None
 
 
-class StepGroupOutput(derive(StepGroup, without=("steps",))):  # type: ignore[misc]
-    """Numbers of steps that are made together; `batch` is the number by which they can be undone."""
+class PlanOutput(derive(Plan, without=("steps", "proposals", "cursors", "usage", "refused"))):  # type: ignore[misc]
+    """A plan. Steps of a group are made together; `batch` of a group is the number by which they can be undone."""
 
-    steps: list[int]
-
-
-class PlanStepOutput(derive(PlanStep, without=("edit",))):  # type: ignore[misc]
-    """One proposed change."""
-
-    subject: str
-    id: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-
-
-class PlanOutput(derive(Plan, without=("proposals", "cursors", "usage", "refused"))):  # type: ignore[misc]
-    """A plan; `applied` is the number by which it can be undone."""
-
-    steps: list[PlanStepOutput]
-    groups: list[StepGroupOutput]
+    groups: list[dict[str, Any]]
     decided: bool
     refused: list[dict[str, Any]]
-    usage: dict[str, int]
-    applied: int | None
+    usage: dict[str, Any]
 
 
 class ForgetInput(Form):

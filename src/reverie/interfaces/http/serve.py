@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ctypes
 import logging
 import platform
+import resource
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import anyio
+import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from reverie.domain.errors import InvalidInput
 from reverie.interfaces.formatting import handle_signals
-from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.server import HttpServer
-
-if TYPE_CHECKING:
-    pass
-
-
-import asyncio
-import contextlib
-import json
-import resource
-from collections.abc import Iterator
-from http import HTTPStatus
-
-import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
 from reverie.interfaces.http.application import build_application, is_loopback
-from reverie.interfaces.http.problems import MEDIA_TYPE
-
-_log = logging.getLogger("reverie.http")
+from reverie.interfaces.http.page.rendering import compile_templates
+from reverie.interfaces.http.server import HttpServer
 
 SWITCH_S = 0.001
 """Seconds after which a computing thread lets another one run.
@@ -51,7 +36,21 @@ HEAPS = 2
 frees stays in its heap: after 30,000 mixed requests, the server used 208 MB with those and 180 MB with two, at the same
 speed."""
 
+MOST_CONNECTIONS = 1_000
+"""Open connections from which on requests are answered with 503."""
+
+HEADERS_S = 20.0
+"""Seconds within which the headers of a request must arrive, after which its connection is closed."""
+
+KEEP_ALIVE_S = 75
+"""Seconds for which a connection is kept after an answer. Reverse proxies keep theirs up to 60; a request that they
+send on one that the server is about to close fails."""
+
+STOPPING_S = 3
+"""Seconds that running requests get when the server stops."""
+
 _M_ARENA_MAX = -8  # of glibc's malloc.h
+_log = logging.getLogger("reverie.http")
 
 
 def validate_host(host: str, server: HttpServer) -> None:
@@ -83,15 +82,10 @@ def serve(
         announce: Function to call once signals are handled, before the first request is served.
     """
     sys.setswitchinterval(SWITCH_S)
-    _limit_heaps()
-    app = build_application(server, host=host, allowed=allowed, compatible=compatible)
-    anyio.run(_run, server, sock, app, announce)
-
-
-def _limit_heaps() -> None:
-    """Make threads share `HEAPS` heaps if the C library is glibc; others have no heap for each thread."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, HEAPS)
+    app = build_application(server, host=host, allowed=allowed, compatible=compatible)
+    anyio.run(_run, server, sock, app, announce)
 
 
 async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp, announce: Callable[[], None]) -> None:
@@ -113,13 +107,9 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp, announce: 
 def warm_up(server: HttpServer) -> None:
     """Read, count and compile what the first requests need, on a thread while they are served."""
     memory = server.memory
-    steps: list[Callable[[], object]] = [memory.warm_up, partial(server.overview, memory)]
-    if find_spec("jinja2") is not None:
-        from reverie.interfaces.http.page.rendering import compile_templates
-
-        steps += compile_templates()
     try:
-        for step in steps:
+        steps: list[Callable[[], object]] = [memory.warm_up, partial(server.overview, memory)]
+        for step in (*steps, *compile_templates()):
             if not server.stopping:
                 step()
     except Exception:  # noqa: BLE001 - the outermost handler: it is logged, and requests do without
@@ -127,45 +117,6 @@ def warm_up(server: HttpServer) -> None:
 
 
 # -- socket and connections ------------------------------------------------------------------------------
-
-MOST_CONNECTIONS = 1_000
-"""Maximum open connections; further ones are answered with 503."""
-
-HEADERS_S = 20.0
-"""Seconds within which the headers of a request must arrive, after which its connection is closed."""
-
-KEEP_ALIVE_S = 75
-"""Seconds for which a connection is kept after an answer. Reverse proxies keep theirs up to 60; a request that they
-send on one that the server is about to close fails."""
-
-_REFUSED_S = 1.0
-
-
-def _encode_problem(problem: Problem) -> bytes:
-    """Return an answer of the connection itself, which it closes."""
-    body = json.dumps(problem.to_dict())
-    headers = {"Content-Type": MEDIA_TYPE, "Content-Length": len(body), "Connection": "close"}
-    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
-    lines += [f"{name}: {value}" for name, value in (headers | problem.headers).items()]
-    return "\r\n".join([*lines, "", body]).encode()
-
-
-_TOO_MANY = _encode_problem(
-    Problem(
-        503,
-        "Too many connections are open. Close some, and try again.",
-        kind="too-many-connections",
-        headers={"Retry-After": "5"},
-    )
-)
-_NO_REQUEST = _encode_problem(
-    Problem(
-        400, "This is no valid request of HTTP/1.1. Correct it and send it again.", kind="invalid-request"
-    )
-)
-
-STOPPING_S = 3
-"""Seconds that running requests get when the server stops."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -195,78 +146,35 @@ def format_address(sock: socket.socket, path: str) -> str:
 
 
 class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Connection that is refused if there are too many, and closed if its headers take too long."""
+    """Connection that is closed if the headers of a request take too long; uvicorn has no limit for that."""
 
     _timer: asyncio.TimerHandle | None = None
-    _is_refused = False
-    _has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin a connection, as one to be refused if there are too many."""
+        """Begin a connection."""
         super().connection_made(transport)
-        self._is_refused = len(self.connections) > MOST_CONNECTIONS
-        self._wait(_REFUSED_S if self._is_refused else HEADERS_S)
+        self._wait_for_headers()
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes; a refused connection is answered once it has sent something, so that it can read it."""
-        if self._is_refused:
-            self._close()
-            return
+        """Take in bytes."""
         super().data_received(data)
-        if not self._is_waiting:
+        if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()
         elif self._timer is None:
-            self._wait(HEADERS_S)
-
-    def eof_received(self) -> bool:
-        """Keep the connection of a client that has sent a whole request, and then ended its side, for the answer."""
-        self._has_ended = self.cycle is not None and not (self.cycle.more_body or self.cycle.response_started)
-        return self._has_ended
-
-    def on_response_complete(self) -> None:
-        """Close the connection after the last answer, else wait for the next request."""
-        super().on_response_complete()
-        if self._has_ended:
-            self.transport.close()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no request."""
-        self.transport.write(_NO_REQUEST)
-        self.transport.close()
+            self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._stop_waiting()
         super().connection_lost(exc)
 
-    @property
-    def _is_waiting(self) -> bool:
-        """Whether no request is running, so that headers are to come."""
-        return self.cycle is None or self.cycle.response_complete
-
-    def _wait(self, seconds: float) -> None:
-        self._timer = self.loop.call_later(seconds, self._close)
+    def _wait_for_headers(self) -> None:
+        self._timer = self.loop.call_later(HEADERS_S, self.transport.close)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _close(self) -> None:
-        self._timer = None
-        if self._is_refused:
-            self.transport.write(_TOO_MANY)
-        if self._is_refused or self._is_waiting:
-            self.transport.close()
-
-
-def raise_file_limit() -> None:
-    """Allow as many open files as that many connections need, if the system lets us."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4 * MOST_CONNECTIONS
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        enough = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 class _WebServer(uvicorn.Server):
@@ -280,7 +188,12 @@ class _WebServer(uvicorn.Server):
 
 def create_web_server(app: ASGIApp) -> uvicorn.Server:
     """Create a web server that runs until its `should_exit` is set, and writes only to the log."""
-    raise_file_limit()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 4 * MOST_CONNECTIONS
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -289,6 +202,7 @@ def create_web_server(app: ASGIApp) -> uvicorn.Server:
         lifespan="on",
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOPPING_S,
+        limit_concurrency=MOST_CONNECTIONS,
         http=_Protocol,
         ws="none",
     )

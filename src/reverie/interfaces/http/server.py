@@ -22,18 +22,18 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
-from reverie.interfaces.http import problems
-from reverie.interfaces.http.change_numbers import VisibleChanges
+from reverie.interfaces.http.changes import VisibleChanges
 from reverie.interfaces.http.idempotency import RepeatedRequests
 from reverie.interfaces.http.operations import (
     Call,
     Operation,
     OperationAnswer,
+    Problem,
+    build_problem,
     parse_body,
     parse_query,
     require_json,
 )
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
@@ -117,31 +117,35 @@ class _Overviews:
 class Metrics:
     """Counters of requests, and numbers of the memory, for Prometheus."""
 
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, server: HttpServer) -> None:
+        registry = self._registry = CollectorRegistry()
         self.requests = Counter(
-            "reverie_requests", "Answered requests.", ("operation", "status"), registry=self._registry
+            "reverie_requests", "Answered requests.", ("operation", "status"), registry=registry
         )
         self.seconds = Histogram(
             "reverie_request_seconds",
             "Duration of requests in seconds.",
             ("operation",),
             buckets=_BUCKETS_S,
-            registry=self._registry,
+            registry=registry,
         )
-        self.running = Gauge("reverie_requests_running", "Requests being answered.", registry=self._registry)
-        self._numbers: dict[str, Gauge] = {}
+        self.running = Gauge("reverie_requests_running", "Requests being answered.", registry=registry)
+        memory, whole = server.memory, server.memory.scoped(EVERY_SCOPE)
+        numbers: dict[str, tuple[str, Callable[[], int]]] = {
+            "records": ("Live records.", lambda: whole.stats().records),
+            "turns": ("Turns of all sessions.", lambda: whole.stats().turns),
+            "journal_sequence": ("Number of the newest change.", memory.history.sequence),
+            "store_bytes": ("Bytes on the disk.", server.folder_size),
+            "background_failures": (
+                "Background steps that ever failed.",
+                lambda: sum(memory.admin.failures().values()),
+            ),
+        }
+        for name, (text, compute) in numbers.items():
+            Gauge(f"reverie_{name}", text, registry=registry).set_function(compute)
 
-    def format(self, numbers: Mapping[str, tuple[str, float]]) -> bytes:
-        """Return everything in the text format of Prometheus.
-
-        Args:
-            numbers: Further values by name, each with its description.
-        """
-        for name, (text, value) in numbers.items():
-            if name not in self._numbers:
-                self._numbers[name] = Gauge(name, text, registry=self._registry)
-            self._numbers[name].set(value)
+    def format(self) -> bytes:
+        """Return everything in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
@@ -154,7 +158,6 @@ class HttpServer:
         changes: Its changes by scope.
         metrics: Counters of requests.
         threads: Threads on which operations run.
-        streams: Number of open streams of changes.
         stopping: Whether the server is about to stop, so that streams end.
         at_stop: Functions that `stop` calls.
         acting: Returns everybody's scope with an author of changes.
@@ -172,11 +175,9 @@ class HttpServer:
         self.memory = memory
         self.tokens = TokenRegistry(memory)
         self.changes = VisibleChanges(memory.history)
-        self.metrics = Metrics()
         self.threads = CallThreads()
         self.stopping = False
-        self.at_stop: list[Callable[[], None]] = [self._drop_uploads]
-        self.streams = 0
+        self.at_stop: list[Callable[[], None]] = [self.drop_uploads]
         self._repeated = RepeatedRequests(memory)
         self.acting = lru_cache(maxsize=1_000)(memory.acting)
         self.has_effect = lru_cache(maxsize=1)(self._has_effect)
@@ -187,6 +188,7 @@ class HttpServer:
         self._overviews = _Overviews(memory)
         self._refreshing = threading.Lock()
         self._refreshes = 0
+        self.metrics = Metrics(self)
 
     def stop(self) -> None:
         """End all streams; the web server then waits for the requests that run."""
@@ -220,19 +222,10 @@ class HttpServer:
         day = self.memory.now().astimezone(self.memory.settings.zone).date()
         return self._overviews(view, (self.memory.history.sequence(), day))
 
-    def keep_upload(self, name: str, path: Path) -> None:
-        """Keep an uploaded file, alone in its folder, until it is imported, replaced or the server stops."""
-        self._drop_uploads()
-        self.uploads[name] = path
-
-    def drop_upload(self, name: str) -> None:
-        """Remove an uploaded file."""
-        if (path := self.uploads.pop(name, None)) is not None:
-            shutil.rmtree(path.parent, ignore_errors=True)
-
-    def _drop_uploads(self) -> None:
-        for each in [*self.uploads]:
-            self.drop_upload(each)
+    def drop_uploads(self) -> None:
+        """Remove the uploaded files: each is alone in its folder."""
+        while self.uploads:
+            shutil.rmtree(self.uploads.popitem()[1].parent, ignore_errors=True)
 
     # -- requests ----------------------------------------------------------------------------------------
 
@@ -259,7 +252,7 @@ class HttpServer:
             except ClientDisconnect:
                 response = Response(status_code=400)
             except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
-                response = show(request, problems.build_problem(error))
+                response = show(request, build_problem(error))
             span.set("http.response.status_code", response.status_code)
             if response.status_code >= 500:
                 span.fail(str(response.status_code))
@@ -336,22 +329,13 @@ class HttpServer:
                 f"{what}. Send the header Authorization: Bearer TOKEN with one of `reverie token create`.",
                 headers={"WWW-Authenticate": 'Bearer realm="reverie"'},
             )
-        self.check_right(caller, right, is_whole=is_whole)
-        return caller
-
-    @staticmethod
-    def check_right(caller: Caller, right: Right | None, *, is_whole: bool = False) -> None:
-        """Raise `Problem` if a caller may not do this."""
-        if right is not None and right not in caller.rights:
-            raise Problem(
-                403, f"This token lacks the right {right!r}. Use one that has it.", kind="right-missing"
-            )
+        if right not in caller.rights:
+            what = f"This token lacks the right {right!r}. Use one that has it."
+            raise Problem(403, what, kind="right-missing")
         if is_whole and caller.scope:
-            raise Problem(
-                403,
-                "This is about all scopes, and the token is bound to one. Use one without.",
-                kind="scope-bound",
-            )
+            what = "This is about all scopes, and the token is bound to one. Use one without."
+            raise Problem(403, what, kind="scope-bound")
+        return caller
 
 
 def _find_token(headers: Mapping[str, str]) -> str | None:

@@ -37,6 +37,7 @@ LONGEST_LABEL = 100
 _FORM = defer_regex(r"rvr_([0-9a-z]{8})_([A-Za-z0-9_-]{43})")
 _CURSOR = "http.token."
 _USED = "http.token-used."
+_TIMES = ("created_at", "expires_at", "revoked_at")
 _REQUIRED = "http.token-required"
 _USE_NOTED_EVERY = timedelta(minutes=1)
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
@@ -76,10 +77,7 @@ class Token:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what may be shown of it, as JSON values."""
-        return to_json_object(self, *("id", "label", "scope", "rights", "origin", *_TIMES, "last_used_at"))
-
-
-_TIMES = ("created_at", "expires_at", "revoked_at")
+        return {name: value for name, value in to_json_object(self).items() if name != "digest"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +162,7 @@ class TokenRegistry:
             created_at=now,
             expires_at=end,
         )
-        self._cursors.set({_CURSOR + token.id: _encode(token), _REQUIRED: "1"})
+        self._store(token)
         return token, f"{PREFIX}{token.id}_{secret}"
 
     def list(self) -> list[Token]:
@@ -185,8 +183,14 @@ class TokenRegistry:
         token = self._read(id, text)
         if token.revoked_at is None:
             token = replace(token, revoked_at=self._now())
-            self._cursors.set({_CURSOR + id: _encode(token)})
+            self._store(token)
         return token
+
+    def _store(self, token: Token) -> None:
+        kept = {
+            name: value for name, value in to_json_object(token).items() if name not in ("id", "last_used_at")
+        }
+        self._cursors.set({_CURSOR + token.id: json.dumps(kept, ensure_ascii=False), _REQUIRED: "1"})
 
     def is_required(self) -> bool:
         """Whether a token was ever created, so that every request needs one; it stays so for ever."""
@@ -199,11 +203,10 @@ class TokenRegistry:
         The comparison takes the same time for an unknown id as for a wrong secret.
         """
         match = _FORM.fullmatch(text)
-        stored = None if match is None else self._cursors.get(_CURSOR + match[1])
-        token = None if stored is None or match is None else _decode(match[1], stored)
-        expected = _NO_DIGEST if token is None else token.digest
-        is_same = hmac.compare_digest(_digest("" if match is None else match[2]), expected)
-        now = self._now()
+        name, secret = match.groups() if match else ("", "")
+        stored, now = self._cursors.get(_CURSOR + name) if match else None, self._now()
+        token = _decode(name, stored) if stored else None
+        is_same = hmac.compare_digest(_digest(secret), token.digest if token else _NO_DIGEST)
         if token is None or not is_same or not token.is_valid(now):
             return None
         self._note_use(token.id, now)
@@ -226,16 +229,11 @@ class TokenRegistry:
         return replace(_decode(id, text), last_used_at=None if used is None else parse_time(used))
 
 
-def _encode(token: Token) -> str:
-    names = ("label", "scope", "rights", "origin", "digest", *_TIMES)
-    return json.dumps(to_json_object(token, *names), ensure_ascii=False)
-
-
 @lru_cache(maxsize=1_000)
 def _decode(id: str, text: str) -> Token:
     """Return a token as the store has it, without its last use."""
     fields = json.loads(text)
-    times = {name: parse_time(fields[name]) for name in _TIMES if fields[name] is not None}
+    times = {name: parse_time(at) for name in _TIMES if (at := fields[name])}
     return Token(**{**fields, **times, "id": id, "rights": tuple(fields["rights"])})
 
 

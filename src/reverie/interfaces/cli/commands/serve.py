@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 PORT = 8766
-_PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
+_PACKAGES = ("fastapi", "jinja2", "mcp", "prometheus_client", "uvicorn")
 
 
 @command()

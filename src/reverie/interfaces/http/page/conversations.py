@@ -14,13 +14,11 @@ from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, ViewQuery, perform
 from reverie.interfaces.http.schemas import CursorQuery
-from reverie.search.hits import Source
 
 VIEWS = ViewList()
 
 _LISTED = 40
 _MOST_TURNS = 60
-_MOST_UNCONSIDERED = 10
 _SHOWN = ("selected", "perhaps related", "in every prompt")
 _NO_SESSION = "page:what-if"
 """Session of a prompt that is tried without one; nothing is stored in it."""
@@ -115,7 +113,7 @@ def try_prompt(call: Call[ViewQuery]) -> Screen:
     if tokens is not None:
         body |= {"soft_tokens": tokens, "hard_tokens": tokens}
     pack = perform(call, conversations.build_context, path=session or _NO_SESSION, **body)
-    candidates = [*pack["candidates"], *_list_unconsidered(call, pack)]
+    candidates = pack["candidates"]
     pack |= pack["diagnostics"] | {"text": pack["lines"], "is_rebuilt": False}
     other = _compare_with_last(call, session, pack["lines"])
     shown = _describe_prompt(pack, candidates, message)
@@ -154,24 +152,8 @@ def _describe_prompt(
         "prompt": prompt,
         "shares": (total - recalled - notes, recalled, notes),
         "most": max(prompt["hard_tokens"], total),
-        "left": [each for each in left if each["verdict"] != "weak"],
-        "weak": [each for each in left if each["verdict"] == "weak"],
+        "left": left,
     }
-
-
-def _list_unconsidered(call: Call, pack: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return archived records, and those with too little of the message, as candidates."""
-    if not pack["query"]:
-        return []
-    sources: tuple[Source, ...] = ("records", "turns")
-    known = {each["id"] for each in pack["candidates"]}
-    hits = call.reader.search(pack["query"], sources=sources)
-    left = call.reader.left_out(pack["query"], hits, most=_MOST_UNCONSIDERED, sources=sources)
-    return [
-        {**each.hit.to_dict(), "verdict": "weak" if each.why == "floor" else "archived"}
-        for each in left
-        if each.why in ("archived", "floor") and each.hit.id not in known
-    ]
 
 
 def find_shared_words(question: str, content: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from difflib import SequenceMatcher
@@ -27,6 +27,19 @@ from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces import formatting
 
 FOLDER = Path(__file__).parent
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # not `no-referrer`, with which a form sends `Origin: null`
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of every view."""
 
 STATIC: Mapping[str, bytes] = {file.name: file.read_bytes() for file in (FOLDER / "static").iterdir()}
 """Files that are served as they are."""
@@ -129,20 +142,16 @@ def show_text(text: str, words: Iterable[str] = ()) -> Markup:
     pattern = re.compile(rf"({'|'.join(map(re.escape, wanted))})", re.IGNORECASE) if wanted else None
 
     def mark(part: str) -> Markup:
-        pieces = pattern.split(part) if pattern else [part]
-        shown = [escape(_show(piece)) for piece in pieces]
-        return Markup("").join(
-            Markup("<mark>{}</mark>").format(piece) if place % 2 else piece
-            for place, piece in enumerate(shown)
-        )
+        return _wrap("mark", [escape(_show(each)) for each in (pattern.split(part) if pattern else [part])])
 
     parts = text.split("`")
-    if len(parts) % 2 == 0:
-        return mark(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(mark(part)) if place % 2 else mark(part)
-        for place, part in enumerate(parts)
-    )
+    return _wrap("code", [mark(part) for part in parts]) if len(parts) % 2 else mark(text)
+
+
+def _wrap(tag: str, pieces: Sequence[Markup]) -> Markup:
+    """Return pieces in a row, every second one within an element."""
+    element = Markup(f"<{tag}>{{}}</{tag}>")
+    return Markup("").join(element.format(each) if place % 2 else each for place, each in enumerate(pieces))
 
 
 def _create_environment() -> Environment:

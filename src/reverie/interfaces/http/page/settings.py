@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields as list_fields
 from datetime import date, datetime, time, timedelta
-from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
-
-from pydantic import Field
+from typing import Any, Literal, cast, get_args
 
 from reverie.domain.change import Subject
-from reverie.domain.errors import translate_os_errors
 from reverie.domain.page import is_log
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin, Record
 from reverie.domain.scope import is_within, visible_scopes
 from reverie.interfaces import formatting
 from reverie.interfaces.http import administration, records
-from reverie.interfaces.http.operations import Call, compute_etag, refusing_changed
+from reverie.interfaces.http.operations import Call, Problem, compute_etag, refusing_changed
 from reverie.interfaces.http.page import views
-from reverie.interfaces.http.page.feed import list_changes
 from reverie.interfaces.http.page.rendering import quote_path
+from reverie.interfaces.http.page.review import list_changes
 from reverie.interfaces.http.page.views import Fields, Plain, Redirect, Screen, ViewList, ViewQuery, perform
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import RIGHTS, Right
 from reverie.settings import Settings
 
@@ -32,6 +27,7 @@ THEMES = ("system", "light", "dark")
 
 _YEAR_S = 31_536_000
 _MOST_ROWS = 100
+_DAYS = 90  # of activity
 _DOUBTED = 500  # live records that are looked through
 
 
@@ -43,12 +39,6 @@ class SignInQuery(Plain):
     """
 
     next: str = ""
-
-
-class ActivityQuery(Plain):
-    """Query of the activity by day."""
-
-    days: Annotated[int, Field(ge=1, le=400)] = 30
 
 
 @VIEWS.add("GET", "/sign-in", None)
@@ -118,9 +108,9 @@ def show_history(call: Call[ViewQuery]) -> Screen:
 
 
 @VIEWS.add("GET", "/activity", "admin", is_whole=True)
-def show_activity(call: Call[ActivityQuery]) -> Screen:
+def show_activity(call: Call[Plain]) -> Screen:
     """Show searches, prompts and saves of each of the last days."""
-    days = [each.to_dict() for each in call.memory.admin.activity(days=call.query.days)]
+    days = [each.to_dict() for each in call.memory.admin.activity(days=_DAYS)]
     return Screen("activity.html", items=days)
 
 
@@ -167,35 +157,6 @@ def settle(call: Call, fields: Fields) -> Redirect:
         origin, read = call.caller.origin, (holds, other)
         call.view.settle(holds.id, other.id, verdict, origin=origin, expected=read)
     return Redirect("/contradictions")
-
-
-@VIEWS.add("GET", "/edits", "admin", is_whole=True)
-def show_edits(call: Call[Plain]) -> Screen:
-    """Show hand edits of files that met other changes, each with the other version."""
-    folder = call.memory.folder
-    edits = []
-    for each in () if folder is None else folder.conflicts():
-        file = _find_file(call, each.path)
-        with translate_os_errors(f"{each.path!r} cannot be read"):
-            text = "" if file.is_symlink() else file.read_text(encoding="utf-8", errors="replace")
-        edits.append({"path": each.path, "of": each.of, "id": each.id, "text": text})
-    return Screen("edits.html", edits=edits)
-
-
-@VIEWS.add("POST", "/edits", "admin", is_whole=True)
-def settle_edit(call: Call[Plain], fields: Fields) -> Redirect:
-    """Remove the file with the other version of an edit."""
-    folder, path = call.memory.folder, fields.get("path")
-    if folder is None or all(each.path != path for each in folder.conflicts()):
-        raise Problem(404, "This edit was settled already.")
-    with translate_os_errors(f"{path!r} cannot be removed"):
-        _find_file(call, path).unlink(missing_ok=True)
-    return Redirect("/edits", done=0)
-
-
-def _find_file(call: Call, path: str) -> Path:
-    assert call.memory.path is not None  # a memory without a folder has no files
-    return call.memory.path / path
 
 
 # -- where it is -------------------------------------------------------------------------------------------
@@ -286,13 +247,6 @@ def change_page(call: Call, fields: Fields) -> Screen | Redirect:
         stored, changed = perform(call, records.get_page, path=name), Problem(412, problem.detail)
         return _draw_page_form(name, content, compute_etag(stored), stored=stored["content"], problem=changed)
     return target
-
-
-@VIEWS.add("POST", "/entry-delete", "write")
-def delete_entry(call: Call, fields: Fields) -> Redirect:
-    """Remove a value of the scratchpad."""
-    call.view.scratchpad.delete(fields.get("key"))
-    return Redirect("/pages", done=0)
 
 
 @VIEWS.add("GET", "/pages/{name:path}", "read")

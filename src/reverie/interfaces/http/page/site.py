@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
@@ -15,16 +16,13 @@ from starlette.routing import Route
 from reverie import __version__
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.scope import parse_session_scope
-from reverie.interfaces.http import problems
-from reverie.interfaces.http.documentation import HEADERS
-from reverie.interfaces.http.operations import Call, Operation, parse_number, parse_query
-from reverie.interfaces.http.page import conversations, feed, forget, memories, review, settings, today
-from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, Calendar, build_link, draw
+from reverie.interfaces.http.operations import Call, Operation, Problem, parse_number, parse_query
+from reverie.interfaces.http.page import conversations, memories, review, settings, today
+from reverie.interfaces.http.page.rendering import HEADERS, STATIC, STATIC_VERSION, Calendar, build_link, draw
 from reverie.interfaces.http.page.views import Fields, Screen, is_allowed
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer, read_body
 
-GROUPS = (today, memories, conversations, review, forget, settings)
+GROUPS = (today, memories, conversations, review, settings)
 """Modules of views."""
 
 AREAS = {
@@ -182,7 +180,7 @@ class Site:
             wanted = _build_address(request) if request.method == "GET" else "/"
             target = build_link("/sign-in", next=None if wanted == "/" else wanted)
             return RedirectResponse(target, 303, headers=HEADERS)
-        title = _TITLES.get(problem.status, problems.TITLES[problem.status])
+        title = _TITLES.get(problem.status, HTTPStatus(problem.status).phrase)
         values = {"title": title, "detail": problem.detail, "current": problem.fields.get("current")}
         return self._draw(Screen("problem.html", status=problem.status, **values), request)
 
@@ -198,7 +196,7 @@ def _find_scope(path: str, scope: str) -> str | None:
 def _find_toast(call: Call, request: Request) -> dict[str, Any] | None:
     """Return what was just done, for a note with a button that takes it back."""
     number = parse_number(request.query_params.get("done", ""))
-    change = feed.find_change(call, number) if number is not None and is_allowed(call, "read") else None
+    change = review.find_change(call, number) if number is not None and is_allowed(call, "read") else None
     if change is None:
         return None
     undone = request.query_params.get("undone") == "1"

@@ -17,12 +17,10 @@ from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.living_page import Section, load_words, parse_block
 from reverie.domain.record import STANDING, UNTRUSTED, Record
 from reverie.interfaces.http import changes
-from reverie.interfaces.http.operations import Call, compute_etag, parse_number
+from reverie.interfaces.http.operations import Call, Problem, compute_etag, parse_number
 from reverie.interfaces.http.page import review, views
-from reverie.interfaces.http.page.feed import list_recent
 from reverie.interfaces.http.page.rendering import compare_values
 from reverie.interfaces.http.page.views import Fields, Plain, Redirect, Screen, ViewList, ViewQuery, perform
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import MOST_UNDONE
 
 VIEWS = ViewList()
@@ -40,7 +38,7 @@ _TITLES = 40
 def show_today(call: Call[ViewQuery]) -> Screen:
     """Show the living page, what changed this week, what waits and the latest answer."""
     overview = call.server.overview(call.view)
-    recent = list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
+    recent = review.list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
     cards = review.build_cards(call, limit=3) if views.is_allowed(call, "review") else []
     is_empty = not (overview.page or recent or cards or call.view.list(limit=1, archived=None))
     if is_empty and not call.view.sessions(limit=1):
@@ -218,7 +216,8 @@ def preview_import(call: Call[Plain], fields: Fields) -> Screen:
     with path.open("wb") as target, fields.file.file as source:
         shutil.copyfileobj(source, target)
     name = secrets.token_hex(8)
-    call.server.keep_upload(name, path)
+    call.server.drop_uploads()
+    call.server.uploads[name] = path
     return _draw_import(call, name, path, dry_run=True)
 
 
@@ -229,7 +228,7 @@ def apply_import(call: Call[Plain], fields: Fields) -> Screen:
     if path is None:
         raise Problem(422, "The file is no longer here. Choose it again.")
     screen = _draw_import(call, fields.get("upload"), path, dry_run=False)
-    call.server.drop_upload(fields.get("upload"))
+    call.server.drop_uploads()
     return screen
 
 
@@ -237,7 +236,7 @@ def _draw_import(call: Call, name: str, path: Path, *, dry_run: bool) -> Screen:
     try:
         report = call.memory.admin.import_from(path, dry_run=dry_run)
     except InvalidInput as error:
-        call.server.drop_upload(name)
+        call.server.drop_uploads()
         problem = str(error).replace(repr(str(path)), "the file").replace(str(path), "the file")
         return Screen("import.html", status=422, report=None, upload="", problem=problem)
     return Screen("import.html", report=report, upload=name, problem=None)

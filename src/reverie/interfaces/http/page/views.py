@@ -6,17 +6,15 @@ import builtins
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from typing import Any, Literal
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import AfterValidator, ConfigDict
 from starlette.datastructures import UploadFile
 
 from reverie.domain.change import Subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Kind, Origin
-from reverie.domain.text.timestamps import parse_time
-from reverie.interfaces.http import problems
 from reverie.interfaces.http.operations import (
     OPERATION_OF,
     Call,
@@ -24,10 +22,9 @@ from reverie.interfaces.http.operations import (
     Handler,
     OperationList,
     ScopeQuery,
+    build_problem,
     parse_body,
-    parse_number,
 )
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import Number, Texts
 from reverie.interfaces.http.tokens import Right
 from reverie.search.hits import SearchMode
@@ -90,6 +87,10 @@ class Fields:
         return [part for each in self.get(name).split(",") if (part := each.strip())]
 
 
+Moment = Annotated[datetime, AfterValidator(lambda at: at if at.tzinfo else at.replace(tzinfo=UTC))]
+"""Time; one without zone is in UTC."""
+
+
 class Plain(Form):
     """Query of a view about all scopes."""
 
@@ -111,7 +112,7 @@ class ViewQuery(ScopeQuery):
     tags: Texts = ()
     state: Literal["", "current", "pinned", "ended", "archived"] = ""
     days: Literal["", "1", "7", "30"] = ""
-    as_of: str = ""
+    as_of: Number | Moment | None = None
     cursor: str | None = None
     content: str = ""
     start: Number | None = None
@@ -160,30 +161,8 @@ def perform(
     try:
         answer = run(own) if form is None else run(own, parse_body(form, json.dumps(body).encode()))
     except InvalidInput as error:
-        raise problems.build_problem(error) from None
+        raise build_problem(error) from None
     return answer.body
-
-
-def read_moment(text: str, name: str) -> datetime | int | None:
-    """Return the time or the number of a change that a field of a form names; a time without zone is in UTC."""
-    number = parse_number(text.strip())
-    return read_time(text, name, otherwise=", or the number of a change") if number is None else number
-
-
-def read_time(text: str, name: str, *, otherwise: str = "") -> datetime | None:
-    """Return the time that a field of a form names; one without zone is in UTC.
-
-    Args:
-        text: The field; blank for no time.
-        name: Its name, for the error.
-        otherwise: What else the field may name, for the error.
-    """
-    text = text.strip()
-    try:
-        return parse_time(text, name=name) if text else None
-    except InvalidInput:
-        what = f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30{otherwise}."
-        raise Problem(422, what) from None
 
 
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:
