@@ -636,7 +636,7 @@ export interface Api {
   listChanges(options?: { scope?: string; after?: number; before?: number | null; since?: string | null; until?: string | null; limit?: number; id?: string | null; actor?: string | null; subject?: "record" | "turn" | "session" | "page" | "paragraph" | null; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
   /** Undo changes in one transaction. */
   undo(body: UndoInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<UndoOutput>>;
-  /** List the plans that wait or were decided, the newest first. */
+  /** List the plans that wait, the newest first. */
   listPlans(options?: Options): Promise<Result<Items_PlanOutput_>>;
   /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
   decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;

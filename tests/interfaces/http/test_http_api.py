@@ -330,7 +330,7 @@ def test_a_plan_is_decided_group_by_group_on_another_server_too(client: TestClie
     applied = client.post(url, json={"verdict": "accept"}).json()
     assert applied["decided"]
     assert [record.layer for record in memory.list()].count("semantic") == 1
-    assert client.post(url, json={"verdict": "accept"}).status_code == 409
+    assert client.post(url, json={"verdict": "accept"}).status_code == 404  # a decided plan is not kept
     assert client.post("/v1/undo", json={"batch": applied["groups"][1]["batch"]}).status_code == 200
     problem(client.post(url, json={"verdict": "maybe"}), 422, "invalid-input")
 

