@@ -29,7 +29,7 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.files.layout import SESSIONS
-from reverie.stores.forks import not_forking, pause_for_forks
+from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, open_connection
 from reverie.stores.sqlite.database_file import remove_file
 from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
@@ -322,8 +322,7 @@ class FileState(FileStateReader):
         self._place: tuple[int, int] | None = None
         self._ledger: LockedFileState | None = None
         self._closed = False
-        self._rested = False
-        pause_for_forks(self)
+        close_for_forks(self)
 
     @contextlib.contextmanager
     def lock(self, patience_s: float = 10.0) -> Iterator[LockedFileState]:
@@ -339,28 +338,33 @@ class FileState(FileStateReader):
             StateUnavailable: the file cannot be written.
         """
         until = time.monotonic() + patience_s
-        if not self._lock.acquire(timeout=patience_s):
-            raise StateBusy("another thread has been writing files for too long")
-        try:
-            if self._ledger is not None:
-                yield self._ledger
-                return
-            self._ledger = self._begin_transaction(until)
+        with using_connections():
+            if not self._lock.acquire(timeout=patience_s):
+                raise StateBusy("another thread has been writing files for too long")
             try:
-                yield self._ledger
-                assert self._file is not None
-                self._file.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._close_connection()
-                if _is_broken(error):
-                    self._remove()  # the next use makes a new one
-                raise StateUnavailable(f"{self._path!r} failed: {error}") from error
+                if self._ledger is not None:
+                    yield self._ledger
+                else:
+                    yield from self._write(until)
             finally:
-                self._ledger = None
-                if self._file is not None and self._file.in_transaction:
-                    self._file.execute("ROLLBACK")
+                self._lock.release()
+
+    def _write(self, until: float) -> Iterator[LockedFileState]:
+        """Yield the state in a transaction, which is committed at the end and rolled back on an error."""
+        self._ledger = self._begin_transaction(until)
+        try:
+            yield self._ledger
+            assert self._file is not None
+            self._file.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._close_connection()
+            if _is_broken(error):
+                self._remove()  # the next use makes a new one
+            raise StateUnavailable(f"{self._path!r} failed: {error}") from error
         finally:
-            self._lock.release()
+            self._ledger = None
+            if self._file is not None and self._file.in_transaction:
+                self._file.execute("ROLLBACK")
 
     def scrub(self) -> bool:
         """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
@@ -382,7 +386,7 @@ class FileState(FileStateReader):
             (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
 
-        with self._lock:
+        with using_connections(), self._lock:
             return self._run_with_retry(rewrite, time.monotonic() + _READ_PATIENCE_S)
 
     def close(self) -> None:
@@ -417,7 +421,7 @@ class FileState(FileStateReader):
         return ledger
 
     def _query(self, sql: str, *values: object) -> list[Any]:
-        with self._lock:
+        with using_connections(), self._lock:
             if self._ledger is None and get_file_identity(self._path) != self._place:
                 self._close_connection()
             until = time.monotonic() + _READ_PATIENCE_S
@@ -452,9 +456,8 @@ class FileState(FileStateReader):
         if self._path in _SPOILT:
             raise StateUnavailable(f"{self._path!r} was being written when this process was forked")
         if self._file is None:
-            with not_forking:
-                self._file = _connect(self._path)
-                self._place = get_file_identity(self._path)
+            self._file = _connect(self._path)
+            self._place = get_file_identity(self._path)
         return self._file
 
     def _remove(self) -> None:
@@ -473,19 +476,12 @@ class FileState(FileStateReader):
 
     # -- forks: `stores.forks` explains why no connection may be open then ------------------------------
 
-    def pause_for_fork(self, patience: float) -> bool:
-        """Close the connection; see `stores.forks.Pausable`."""
-        self._rested = self._lock.acquire(timeout=patience)
-        if self._rested and self._ledger is None:
+    def close_for_fork(self) -> None:
+        """Close the connection."""
+        if self._ledger is None:
             self._close_connection()
-        return self._rested
 
-    def resume_after_fork(self) -> None:
-        """Let other threads go on."""
-        if self._rested:
-            self._lock.release()
-
-    def reset_after_fork(self) -> None:
+    def reset_after_fork(self, is_clean: bool) -> None:
         """Forget the connections of the parent process."""
         if self._file is not None:
             _SPOILT[self._path] = self._file  # never closed here: that would write to the parent's log

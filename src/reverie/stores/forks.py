@@ -6,7 +6,8 @@ A forked child has only the thread that forked. Two things follow:
 * SQLite keeps a list of open files per process, with the locks it believes to hold on each. The child inherits
   the list and not the locks. A connection that the child opens to the same file finds the entry and takes no
   lock of its own; another process that sees no lock then deletes the log under it, and acknowledged commits are
-  gone. So no connection may be open at the moment of the fork: `pause_for_forks`.
+  gone. So no connection may be open at the moment of the fork: a fork waits for the threads that are
+  `using_connections`, keeps others out, and closes what is idle (`close_for_forks`).
 
 The import system has such locks too: a module that another thread is importing is locked in the child for ever.
 A fork waits for imports of Reverie's own modules.
@@ -21,7 +22,8 @@ import threading
 import time
 import weakref
 from _thread import RLock
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 _MAX_WAIT_S = 10.0
@@ -51,54 +53,92 @@ class ForkSafeLock(RLock):  # type: ignore[misc]  # it can be inherited from, so
             reset()
 
 
-class Pausable(Protocol):
-    """An owner of SQLite connections."""
+class ConnectionOwner(Protocol):
+    """An owner of SQLite connections that stay open between two uses."""
 
-    def pause_for_fork(self, patience: float) -> bool:
-        """Close the connections; threads that ask for one wait until `resume_after_fork`.
+    def close_for_fork(self) -> None:
+        """Close the connections. No other thread uses one; the forking thread itself may."""
+
+    def reset_after_fork(self, is_clean: bool) -> None:
+        """Forget in a child what belongs to its parent.
 
         Args:
-            patience: How many seconds to wait for threads that use a connection.
-
-        Returns:
-            Whether no connection is open that could have been waited for.
+            is_clean: Whether no other thread was using a connection; `close_for_fork` was called only then.
         """
 
-    def resume_after_fork(self) -> None:
-        """Let the threads go on, however far `pause_for_fork` came."""
-
-    def reset_after_fork(self) -> None:
-        """Forget in a child what belongs to its parent, after `pause_for_fork`."""
-
-
-not_forking = threading.RLock()
-"""Lock that keeps the process from forking. Hold it to open a connection that no `Pausable` owns."""
 
 _listing = threading.Lock()  # guards the two sets below
 _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
-_pausable: weakref.WeakSet[Pausable] = weakref.WeakSet()
-_paused: list[Pausable] = []
-_held: list[threading.Lock | RLock] = []
+_owners: weakref.WeakSet[ConnectionOwner] = weakref.WeakSet()
+_lock = threading.Lock()  # guards all that follows
+_gate = threading.Condition(_lock)
+_users: dict[int, int] = {}  # threads that use connections, and how many
+_is_shut = _is_clean = False
 
 
-def pause_for_forks(owner: Pausable) -> None:
+def close_for_forks(owner: ConnectionOwner) -> None:
     """Close the connections of an owner for the moment of each fork."""
     with _listing:
-        _pausable.add(owner)
+        _owners.add(owner)
+
+
+def enter() -> int:
+    """Begin to use a connection, unless a fork is under way; return what `leave` needs."""
+    me = threading.get_ident()
+    with _lock:
+        while _is_shut and me not in _users:  # a thread that uses one may need another to finish
+            _gate.wait()
+        _users[me] = _users.get(me, 0) + 1
+    return me
+
+
+def leave(thread: int) -> None:
+    """End the use of a connection."""
+    with _lock:
+        if (left := _users.pop(thread, 0) - 1) > 0:
+            _users[thread] = left
+        if _is_shut:
+            _gate.notify_all()
+
+
+@contextmanager
+def using_connections() -> Iterator[None]:
+    """Keep the process from forking until the block ends."""
+    me = enter()
+    try:
+        yield
+    finally:
+        leave(me)
+
+
+def _shut(patience: float) -> bool:
+    """Keep threads from beginning to use connections; return whether the others have ended within some seconds."""
+    global _is_shut
+    me = threading.get_ident()
+    with _gate:
+        _is_shut = True
+        return _gate.wait_for(lambda: not _users.keys() - {me}, timeout=patience)
+
+
+def _open() -> None:
+    global _is_shut
+    with _gate:
+        _is_shut = False
+        _gate.notify_all()
 
 
 def _before_fork() -> None:
-    # All or nothing, with short attempts: a thread that uses a connection may wait for something that another
-    # thread holds, which in turn waits for an owner that is paused already. Between two attempts all go on.
+    # Short attempts: a thread that uses a connection may wait for something that a thread at the gate holds.
+    # Between two attempts all go on.
+    global _is_clean
     _finish_imports()
-    deadline = time.monotonic() + _MAX_WAIT_S
-    attempt = _MIN_ATTEMPT_S
-    while not _pause_all(attempt):
-        if time.monotonic() > deadline:
-            return  # in the child, owners that could not be paused raise errors
-        _resume_all()
+    deadline, attempt = time.monotonic() + _MAX_WAIT_S, _MIN_ATTEMPT_S
+    while not (_is_clean := _shut(attempt)) and time.monotonic() < deadline:
+        _open()
         time.sleep(attempt / 5)
         attempt = min(2 * attempt, _MAX_ATTEMPT_S)
+    for owner in list(_owners) if _is_clean else ():
+        owner.close_for_fork()
 
 
 def _finish_imports() -> None:
@@ -108,44 +148,16 @@ def _finish_imports() -> None:
             importlib.import_module(name)
 
 
-def _pause_all(patience: float) -> bool:
-    """Pause all owners, each within a number of seconds; return False if one of them could not be paused."""
-    if not _acquire(not_forking, patience) or not _acquire(_listing, patience):
-        return False
-    done = True
-    for owner in list(_pausable):
-        _paused.append(owner)
-        done = owner.pause_for_fork(patience) and done
-    return done
-
-
-def _acquire(lock: threading.Lock | RLock, patience: float) -> bool:
-    if lock.acquire(timeout=patience):
-        _held.append(lock)
-        return True
-    return False
-
-
-def _resume_all() -> None:
-    for owner in reversed(_paused):
-        owner.resume_after_fork()
-    _release_all()
-
-
-def _release_all() -> None:
-    _paused.clear()
-    for lock in reversed(_held):
-        lock.release()
-    _held.clear()
-
-
 def _after_fork_in_child() -> None:
-    for owner in _paused:
-        owner.reset_after_fork()
-    _release_all()
+    global _gate, _lock, _listing, _is_shut
+    _lock, _listing, _is_shut = threading.Lock(), threading.Lock(), False
+    _gate = threading.Condition(_lock)
+    _users.clear()
+    for owner in list(_owners):
+        owner.reset_after_fork(_is_clean)
     for lock in list(_locks):
         lock.renew()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(before=_before_fork, after_in_parent=_resume_all, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_open, after_in_child=_after_fork_in_child)

@@ -21,7 +21,7 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.passage import Analyse
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.codec import Row
-from reverie.stores.forks import pause_for_forks
+from reverie.stores.forks import close_for_forks, enter, leave, using_connections
 from reverie.stores.protocol import NestedChange
 from reverie.stores.sqlite.connections import Connections, open_connection
 from reverie.stores.sqlite.database_file import create_schema
@@ -34,11 +34,11 @@ _NAME = Path(":memory:")
 
 
 class _State:
-    """One state of the database, and the threads that read it."""
+    """One state of the database, and how many read it."""
 
     def __init__(self, former: sqlite3.Connection | None = None) -> None:
         self.connection = open_connection(str(_NAME), "PRAGMA foreign_keys = ON")
-        self.readers: list[int] = []
+        self.readers = 0
         if former is None:
             create_schema(self.connection)
         else:
@@ -57,8 +57,8 @@ class _MemoryConnections(Connections):
         self._prepare = prepare
         self._lock = threading.RLock()
         self._live = _State()
-        self._is_closed = self._is_paused = self._is_in_use = False
-        pause_for_forks(self)
+        self._is_closed = False
+        close_for_forks(self)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query."""
@@ -71,24 +71,28 @@ class _MemoryConnections(Connections):
         if (view := self.view) is not None:
             yield view.connection
             return
-        me = threading.get_ident()
-        with self._lock:  # no change is under way
-            self._get_ready()
-            state = self._live
-            state.readers.append(me)
+        me = enter()
         try:
-            yield state.connection
-        except (sqlite3.Error, UnicodeError) as error:
-            raise translate_error(error, _NAME) from error
+            with self._lock:  # no change is under way
+                self._get_ready()
+                state = self._live
+                state.readers += 1
+            try:
+                yield state.connection
+            except (sqlite3.Error, UnicodeError) as error:
+                raise translate_error(error, _NAME) from error
+            finally:
+                with self._lock:
+                    state.readers -= 1
         finally:
-            state.readers.remove(me)
+            leave(me)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection in a transaction, which is committed at the end and rolled back on an error."""
         if self.view is not None:
             raise NestedChange
-        with self._lock:
+        with using_connections(), self._lock:
             self._get_ready()
             if self._live.readers:
                 self._live = _State(self._live.connection)
@@ -122,23 +126,13 @@ class _MemoryConnections(Connections):
 
     # -- forks: a child has the database, unless another thread was using the connection ---------------------
 
-    def pause_for_fork(self, patience: float) -> bool:
-        """Let no thread begin to use the store; return whether none uses it."""
-        self._is_paused = self._lock.acquire(timeout=patience)
-        self._is_in_use = not self._is_paused or any(
-            each != threading.get_ident() for each in self._live.readers
-        )
-        return not self._is_in_use
+    def close_for_fork(self) -> None:
+        """Leave the database open: it has no file."""
 
-    def resume_after_fork(self) -> None:
-        """Let other threads go on."""
-        if self._is_paused:
-            self._lock.release()
-
-    def reset_after_fork(self) -> None:
+    def reset_after_fork(self, is_clean: bool) -> None:
         """Use a new lock in a child, and close what another thread was using."""
         self._lock = threading.RLock()
-        self._is_closed = self._is_closed or self._is_in_use
+        self._is_closed = self._is_closed or not is_clean
 
 
 class InMemoryStore(SQLiteStore):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reverie.domain.passage import SEARCHABLE, Searchable
-from reverie.stores.forks import pause_for_forks
+from reverie.stores.forks import ForkSafeLock, using_connections
 
 TYPICAL_COSINE = (0.15, 0.12)
 """Mean and deviation of the cosine of unrelated texts, for embedders without their own; those of MiniLM."""
@@ -238,27 +237,10 @@ class VectorFile:
     def __init__(self, path: Path | None) -> None:
         """Use the file at `path`, which the first change creates; None keeps the vectors in memory."""
         self._path = path
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
         self._in_memory = None if path is not None else _open(":memory:")
         self._rows = _build_rows([])
         self._stamp: tuple[int, int, int] | None = None
-        pause_for_forks(self)
-
-    # A connection is open only during an operation: SQLite's locks do not survive a fork.
-
-    def pause_for_fork(self, patience: float) -> bool:
-        """Wait until no connection is open; return whether that was within `patience` seconds."""
-        self._is_paused = self._lock.acquire(timeout=patience)
-        return self._is_paused
-
-    def resume_after_fork(self) -> None:
-        """Allow connections again."""
-        if self._is_paused:
-            self._lock.release()
-
-    def reset_after_fork(self) -> None:
-        """Use a new lock in a child, since a thread of the parent may have held it."""
-        self._lock = threading.RLock()
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -422,7 +404,7 @@ class VectorFile:
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with using_connections(), self._lock:
             try:
                 if self._in_memory is not None:
                     yield self._in_memory

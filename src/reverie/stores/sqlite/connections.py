@@ -18,7 +18,7 @@ from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.codec import Row
-from reverie.stores.forks import pause_for_forks
+from reverie.stores.forks import close_for_forks, enter, leave, using_connections
 from reverie.stores.protocol import NestedChange
 from reverie.stores.sqlite.reading import CASEFOLD, build_uri, translate_error
 
@@ -53,36 +53,11 @@ class _ProcessConnections:
         self.writing = threading.Lock()
         self.writer: sqlite3.Connection | None = None
         self.lock = threading.Lock()  # guards all that follows
-        self.changed = threading.Condition(self.lock)
         self.idle: list[sqlite3.Connection] = []
-        self.busy: dict[sqlite3.Connection, int] = {}  # with the thread that uses it
-        self.waiting = False  # whether a fork waits until no connection is busy
-        self.is_paused = False
-
-    def pause(self, patience: float) -> bool:
-        """Close all connections when no other thread uses one; return False if that takes longer than `patience`."""
-        # A reader of the forking thread itself belongs to an unfinished `find`, which waiting would not end.
-        me = threading.get_ident()
-        self.is_paused = self.writing.acquire(timeout=patience)
-        with self.lock:
-            self.waiting = True
-            free = self.changed.wait_for(
-                lambda: all(user == me for user in self.busy.values()), timeout=patience
-            )
-            if self.is_paused:
-                self.close()
-        return self.is_paused and free
-
-    def resume(self) -> None:
-        """Go on after `pause`."""
-        with self.lock:
-            self.waiting = False
-            self.changed.notify_all()
-        if self.is_paused:
-            self.writing.release()
+        self.busy: set[sqlite3.Connection] = set()
 
     def close(self) -> None:
-        """Close what is idle. The caller holds both locks."""
+        """Close what is idle. The caller holds both locks, or no other thread uses connections."""
         for connection in self.idle:
             connection.close()
         self.idle.clear()
@@ -196,53 +171,58 @@ class ConnectionPool(Connections):
         # Without a log, SQLite opens a file that cannot be written only as one that nobody changes.
         self._unchanging = _read_file_version(path) if is_read_only(path) else None
         self._own = _ProcessConnections()
-        pause_for_forks(self)
+        close_for_forks(self)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query."""
         # Not built on `reading`: a context manager and a transaction would double what a short query costs.
-        own = self._own
-        view = self.view
         try:
-            if view is not None:
+            if (view := self.view) is not None:
                 return view.connection.execute(sql, values).fetchall()
-            # The writing connection, where it is idle: after a commit its cache still holds the pages that
-            # the others must read from the log again (a save at 20 k records: 0.8 ms instead of 1.2).
-            if own.writer is not None and own.writing.acquire(blocking=False):
-                try:
-                    self._refuse_closed()
-                    self._refuse_another_file()
-                    if own.writer is not None:
-                        return own.writer.execute(sql, values).fetchall()
-                finally:
-                    own.writing.release()
-            reader = self._borrow(own)
+            me = enter()
             try:
-                return reader.execute(sql, values).fetchall()
+                return self._read_once(self._own, sql, values)
             finally:
-                self._give_back(reader, own)
+                leave(me)
         except (sqlite3.Error, UnicodeError) as error:
             raise translate_error(error, self._path) from error
+
+    def _read_once(self, own: _ProcessConnections, sql: str, values: Sequence[Any]) -> list[Row]:
+        # The writing connection, where it is idle: after a commit its cache still holds the pages that
+        # the others must read from the log again (a save at 20 k records: 0.8 ms instead of 1.2).
+        if own.writer is not None and own.writing.acquire(blocking=False):
+            try:
+                self._refuse_closed()
+                self._refuse_another_file()
+                if own.writer is not None:
+                    return own.writer.execute(sql, values).fetchall()
+            finally:
+                own.writing.release()
+        reader = self._borrow(own)
+        try:
+            return reader.execute(sql, values).fetchall()
+        finally:
+            self._give_back(reader, own)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that sees one state of the file until the block ends."""
-        own = self._own
-        view = self.view
         try:
-            if view is not None:
+            if (view := self.view) is not None:
                 yield view.connection
                 return
-            reader = self._borrow(own)
-            try:
-                reader.execute("BEGIN")
+            own = self._own
+            with using_connections():
+                reader = self._borrow(own)
                 try:
-                    yield reader
+                    reader.execute("BEGIN")
+                    try:
+                        yield reader
+                    finally:
+                        if own is self._own:
+                            reader.execute("ROLLBACK")
                 finally:
-                    if own is self._own:
-                        reader.execute("ROLLBACK")
-            finally:
-                self._give_back(reader, own)
+                    self._give_back(reader, own)
         except (sqlite3.Error, UnicodeError) as error:
             raise translate_error(error, self._path) from error
 
@@ -252,24 +232,25 @@ class ConnectionPool(Connections):
         if self.view is not None:
             raise NestedChange
         own = self._own
-        if not own.writing.acquire(timeout=self._patience):
-            raise StoreUnavailable(
-                f"{str(self._path)!r}: another thread has been writing for too long: retry"
-            )
-        try:
-            writer = self._get_writer(own)
-            writer.execute("BEGIN IMMEDIATE")
+        with using_connections():
+            if not own.writing.acquire(timeout=self._patience):
+                raise StoreUnavailable(
+                    f"{str(self._path)!r}: another thread has been writing for too long: retry"
+                )
             try:
-                self._refuse_another_file()
-                yield writer
-                writer.execute("COMMIT")
+                writer = self._get_writer(own)
+                writer.execute("BEGIN IMMEDIATE")
+                try:
+                    self._refuse_another_file()
+                    yield writer
+                    writer.execute("COMMIT")
+                finally:
+                    if writer.in_transaction:
+                        writer.execute("ROLLBACK")
+            except (sqlite3.Error, UnicodeError) as error:
+                raise translate_error(error, self._path) from error
             finally:
-                if writer.in_transaction:
-                    writer.execute("ROLLBACK")
-        except (sqlite3.Error, UnicodeError) as error:
-            raise translate_error(error, self._path) from error
-        finally:
-            own.writing.release()
+                own.writing.release()
 
     def scrub(self) -> bool:
         """Rewrite the file without its free space, and empty the log; return False if others prevented that."""
@@ -286,8 +267,9 @@ class ConnectionPool(Connections):
 
     def _run_maintenance(self, sql: str, patience: float) -> bool:
         """Run a statement of upkeep; return False if others keep the file busy for `patience` seconds."""
-        own = self._own
+        own, me = self._own, enter()
         if not own.writing.acquire(timeout=self._patience):
+            leave(me)
             return False
         try:
             writer = self._get_writer(own)
@@ -307,6 +289,7 @@ class ConnectionPool(Connections):
             raise translate_error(error, self._path) from error
         finally:
             own.writing.release()
+            leave(me)
 
     def _get_writer(self, own: _ProcessConnections) -> sqlite3.Connection:
         """Return the writing connection. The caller holds its lock."""
@@ -325,22 +308,19 @@ class ConnectionPool(Connections):
         self._refuse_closed()
         self._refuse_another_file()
         with own.lock:
-            while own.waiting:
-                own.changed.wait()
             reader = own.idle.pop() if own.idle else self._connect(_READING)
-            own.busy[reader] = threading.get_ident()
+            own.busy.add(reader)
             return reader
 
     def _give_back(self, reader: sqlite3.Connection, own: _ProcessConnections) -> None:
         if own is not self._own:
             return  # a connection of the parent process; see the section on forks
         with own.lock:
-            del own.busy[reader]
-            if not self._closed and not own.waiting and len(own.idle) < _IDLE_READERS:
+            own.busy.remove(reader)
+            if not self._closed and len(own.idle) < _IDLE_READERS:
                 own.idle.append(reader)
-                return
-            reader.close()
-            own.changed.notify_all()
+            else:
+                reader.close()
 
     def _connect(self, pragmas: Sequence[str]) -> sqlite3.Connection:
         if self._path in _SPOILT:
@@ -377,22 +357,19 @@ class ConnectionPool(Connections):
     # A connection whose thread is in the middle of `find` cannot be closed. The child then refuses to open the file,
     # and never frees its copy of that connection: closing it would write to the shared log index.
 
-    def pause_for_fork(self, patience: float) -> bool:
-        """Close the connection; see `stores.forks.Pausable`."""
-        return self._own.pause(patience)
+    def close_for_fork(self) -> None:
+        """Close the connections."""
+        self._own.close()
 
-    def resume_after_fork(self) -> None:
-        """Let other threads go on."""
-        self._own.resume()
-
-    def reset_after_fork(self) -> None:
-        """Forget the connections of the parent process."""
-        left = [*self._own.busy, *self._own.idle, *filter(None, [self._own.writer])]
+    def reset_after_fork(self, is_clean: bool) -> None:
+        """Forget the connections of the parent process; those that were in use make the file unusable."""
+        own = self._own
+        left = [*own.busy, *own.idle, *filter(None, [own.writer])]
         if left:
             _SPOILT.add(self._path)
         for connection in left:
             keep_for_ever(connection)
-        self._own.idle, self._own.writer = [], None
+        own.idle, own.writer = [], None
         self._own = _ProcessConnections()
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable, build_os_error
-from reverie.stores.forks import not_forking
+from reverie.stores.forks import using_connections
 from reverie.stores.sqlite.reading import CORRUPT, build_uri, translate_error
 
 APPLICATION_ID = 0x52766572
@@ -291,7 +291,7 @@ def replace_file(path: Path, build: Callable[[bool], Path], *, kept: Path) -> No
         StoreUnavailable: others kept on reading or writing, or the disk refuses; nothing was replaced.
     """
     try:
-        with not_forking, _open_quiesced(path) as file:
+        with using_connections(), _open_quiesced(path) as file:
             replacement = build(file is not None)
             log = replacement.with_name(f"{replacement.name}-wal")
             if log.exists() and log.stat().st_size:

@@ -26,7 +26,7 @@ from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, Searchable, is_searched
 from reverie.domain.record import Record
 from reverie.stores.codec import TABLES, Row, to_short_document
-from reverie.stores.forks import pause_for_forks
+from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import Connections, keep_for_ever
 from reverie.stores.sqlite.database_file import find_passages, make_folder, remove_file
 from reverie.stores.sqlite.reading import CORRUPT, build_uri, decode_or_skip, fetch_by_key
@@ -106,8 +106,7 @@ class DerivedDatabase:
         self._file: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._followed = -1
-        self._is_paused = False
-        pause_for_forks(self)
+        close_for_forks(self)
 
     # -- following -----------------------------------------------------------------------------------------
 
@@ -269,7 +268,7 @@ class DerivedDatabase:
         A file that was removed or is damaged is made again. Where the disk refuses it, its content is in memory.
         """
         sequence = self._source.sequence()
-        with self._lock:
+        with using_connections(), self._lock:
             while True:
                 try:
                     if self._followed != sequence and self._file is not None and not self._is_in_place():
@@ -359,19 +358,12 @@ class DerivedDatabase:
 
     # -- forks: see `reverie.stores.forks` ------------------------------------------------------------------
 
-    def pause_for_fork(self, patience: float) -> bool:
-        """Close the file; return whether no thread used it within `patience` seconds."""
-        self._is_paused = self._lock.acquire(timeout=patience)
-        if self._is_paused and self._is_kept:
+    def close_for_fork(self) -> None:
+        """Close the file."""
+        if self._is_kept:
             self._close()
-        return self._is_paused
 
-    def resume_after_fork(self) -> None:
-        """Let other threads go on."""
-        if self._is_paused:
-            self._lock.release()
-
-    def reset_after_fork(self) -> None:
+    def reset_after_fork(self, is_clean: bool) -> None:
         """Use a new lock in a child, and go on in memory if the parent was using the file."""
         self._lock = threading.RLock()
         if self._file is not None and self._is_kept:

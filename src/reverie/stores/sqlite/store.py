@@ -34,7 +34,7 @@ from reverie.stores.codec import (
     get_id,
     lengthen_document,
 )
-from reverie.stores.forks import not_forking
+from reverie.stores.forks import using_connections
 from reverie.stores.protocol import CommitOptions
 from reverie.stores.sqlite.connections import ConnectionPool, Connections, is_read_only
 from reverie.stores.sqlite.database_file import copy_out, prepare
@@ -119,7 +119,7 @@ class SQLiteStore(SQLStore):
         self.path = path.absolute()
         self._analyse = analyse
         self._passages = passages
-        with not_forking:
+        with using_connections():
             if prepare(self.path, create=create):
                 from reverie.stores.sqlite.rewriting import upgrade_file  # here: files are seldom upgraded
 
