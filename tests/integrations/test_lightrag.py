@@ -78,11 +78,11 @@ def test_what_the_graph_has_found_is_asked_for_and_made_readable(graph: Graph, r
 
 def test_an_answer_in_words_is_asked_for_too(graph: Graph) -> None:
     graph.response = "It lies at **berth 7**."
-    with LightRAG(f"{graph.url}/", mode="local", answer=True, top_k=5) as rag:
+    with LightRAG(f"{graph.url}/", mode="local", answer=True) as rag:
         assert rag.recall(QUESTION) == "It lies at **berth 7**."
     assert graph.asked[0][2] is None
     body = graph.asked[0][3]
-    assert (body["mode"], body["only_need_context"], body["top_k"]) == ("local", False, 5)
+    assert (body["mode"], body["only_need_context"]) == ("local", False)
 
 
 def test_nothing_found_is_nothing(graph: Graph, rag: LightRAG) -> None:
@@ -167,7 +167,6 @@ def test_wrong_arguments_say_what_is_right() -> None:
         ({"url": "localhost:9621"}, "pass an address"),
         ({"mode": "clever"}, "use one of local"),
         ({"timeout_s": 0}, "over 0"),
-        ({"top_k": 0}, "from 1"),
         ({"min_length": -1}, "from 0"),
     ]:
         with pytest.raises(InvalidInput, match=says):

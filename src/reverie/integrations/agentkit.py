@@ -10,10 +10,12 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from reverie.consolidation.sentences import TRIGGER, split_sentences
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL as KINDS
+from reverie.domain.record import Record
 from reverie.repositories.key_value_codec import Item
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
@@ -137,15 +139,7 @@ class Store:
     def retrieve_by_id(self, id: str) -> ObservationItem | None:
         """Return an observation; None if there is none of that id."""
         record = self._memory.get(id)
-        if record is None or record.kind not in KINDS:
-            return None
-        return ObservationItem(
-            id=record.id,
-            content=record.content,
-            category=record.kind,
-            source=record.source,
-            created_at=record.created_at,
-        )
+        return _build_item(record) if record is not None and record.kind in KINDS else None
 
     def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[str]:
         """Return the texts of one category that answer a question, best first."""
@@ -167,18 +161,7 @@ class Store:
             min_score: Least score of each, 0 to 1.
         """
         hits = self._memory.search(query, limit=limit, min_score=min_score, kind=KINDS)
-        return [
-            ObservationItem(
-                id=hit.id,
-                content=hit.content,
-                category=hit.record.kind,
-                source=hit.record.source,
-                created_at=hit.record.created_at,
-                score=hit.score,
-            )
-            for hit in hits
-            if hit.record is not None
-        ]
+        return [_build_item(hit.record, hit.score) for hit in hits if hit.record is not None]
 
     def get(self, key: str) -> str:
         """Return the value of a key.
@@ -237,6 +220,13 @@ class Store:
         while page := self._values.search(None, limit=_PAGE, offset=offset):
             yield from page
             offset += len(page)
+
+
+def _build_item(record: Record, score: float = 0.0) -> ObservationItem:
+    return ObservationItem(
+        id=record.id, content=record.content, category=record.kind, source=record.source,
+        created_at=record.created_at, score=score,
+    )  # fmt: skip
 
 
 class FILTools:
@@ -304,10 +294,8 @@ class FILTools:
             category: A category, or `finding`, `insight` or `lesson`.
             limit: Most hits to return.
         """
-        for kind in KINDS:
-            if category == kind:
-                return self._memory.search(query, limit=limit, kind=kind)
-        return self._memory.search(query, limit=limit, category=category)
+        where: dict[str, Any] = {"kind" if category in KINDS else "category": category}
+        return self._memory.search(query, limit=limit, **where)
 
 
 class ObservationStore:

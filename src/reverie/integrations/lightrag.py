@@ -80,7 +80,6 @@ class LightRAG:
         mode: Mode = "hybrid",
         timeout_s: float = 2.0,
         index_timeout_s: float = 30.0,
-        top_k: int | None = None,
         answer: bool = False,
         min_length: int = 50,
     ) -> None:
@@ -92,7 +91,6 @@ class LightRAG:
             mode: How the graph is searched: `local`, `global`, `hybrid`, `naive` or `mix`.
             timeout_s: Seconds that `recall` waits at most, over 0.
             index_timeout_s: Seconds that the server may take to accept a text, over 0.
-            top_k: Number of entities or relations to look for, 1 or more; None takes the server's default.
             answer: Whether the server's model writes an answer, which takes seconds. Otherwise the server
                 returns what it has found.
             min_length: Characters of both sides together from which an exchange is indexed, 0 or more.
@@ -104,13 +102,10 @@ class LightRAG:
         validate_choice(mode, MODES, name="mode")
         if not timeout_s > 0 or not index_timeout_s > 0:
             raise InvalidInput(f"the timeouts are {timeout_s!r} and {index_timeout_s!r}: they are over 0 s")
-        if top_k is not None:
-            validate_count(top_k, name="top_k")
         self.url = url.rstrip("/")
         self.min_length = validate_count(min_length, name="min_length", least=0)
         self.counts: Counter[str] = Counter()
-        given = {"mode": mode, "only_need_context": not answer, "include_references": False, "top_k": top_k}
-        self._query = {name: value for name, value in given.items() if value is not None}
+        self._query = {"mode": mode, "only_need_context": not answer, "include_references": False}
         self._timeout_s = timeout_s
         self._index_timeout_s = index_timeout_s
         self._client = httpx.Client(headers={"X-API-Key": api_key} if api_key else {}, trust_env=False)

@@ -138,15 +138,8 @@ class RemoteSession:
         metadata: Mapping[str, str] | None = None,
     ) -> Turn:
         """Add one turn at the end; see `Session.add`. It is on the server's disk when this returns."""
-        turn = {
-            "role": role,
-            "content": content,
-            "speaker": speaker,
-            "at": at,
-            "tool_calls": tool_calls,
-            "tool_call_id": tool_call_id,
-            "metadata": metadata or {},
-        }
+        turn: dict[str, Any] = {"role": role, "content": content, "speaker": speaker, "at": at}
+        turn |= {"tool_calls": tool_calls, "tool_call_id": tool_call_id, "metadata": metadata or {}}
         return self.add_many([turn])[0]
 
     def add_many(self, turns: Iterable[Mapping[str, Any]]) -> list[Turn]:
@@ -156,16 +149,6 @@ class RemoteSession:
             return []
         items = self._ask("POST", "turns", body={"turns": given})["items"]
         return [parse_value(Turn, each) for each in items]
-
-    def remove_turns(self, turn_ids: Iterable[str]) -> list[Turn]:
-        """Remove up to 200 turns, all of them or none; see `Session.remove_turns`."""
-        items = self._ask("POST", "turns", "remove", body={"turns": list(turn_ids)})["items"]
-        return [parse_value(Turn, each) for each in items]
-
-    def replace_turn(self, turn_id: str, content: str, *, metadata: Mapping[str, str] | None = None) -> Turn:
-        """Give a turn a new version; see `Session.replace_turn`."""
-        body = {"content": content, "metadata": metadata or {}}
-        return parse_value(Turn, self._ask("PUT", "turns", turn_id, body=body))
 
     def context(
         self,
@@ -177,13 +160,8 @@ class RemoteSession:
         extra_context: str = "",
     ) -> RemotePack:
         """Return what goes into the prompt now; see `Session.context`."""
-        body = {
-            "message": message,
-            "soft_tokens": soft_tokens,
-            "hard_tokens": hard_tokens,
-            "record_shown": record_shown,
-            "extra_context": extra_context,
-        }
+        body: dict[str, Any] = {"message": message, "soft_tokens": soft_tokens, "hard_tokens": hard_tokens}
+        body |= {"record_shown": record_shown, "extra_context": extra_context}
         pack = self._ask("POST", "context", body=body)
         return RemotePack(pack["text"], pack["stable_text"], pack["messages"], pack)
 
@@ -372,14 +350,8 @@ class RemoteReader:
         **filters: Unpack[SearchFilters],
     ) -> builtins.list[Hit]:
         """Return what answers a query, best first; see `MemoryReader.search`."""
-        body = _name_all(filters) | {
-            "query": query,
-            "sources": [sources] if isinstance(sources, str) else sources,
-            "limit": limit,
-            "min_score": min_score,
-            "mode": mode,
-            "unit": unit,
-        }
+        body = _name_all(filters) | {"query": query, "limit": limit, "min_score": min_score, "mode": mode}
+        body |= {"sources": [sources] if isinstance(sources, str) else sources, "unit": unit}
         found = self._connection.ask("POST", "search", body=body, as_of=self._as_of)
         return [Hit.from_dict(each) for each in found["hits"]]
 

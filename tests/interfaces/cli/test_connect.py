@@ -258,22 +258,12 @@ def test_a_file_that_cannot_be_changed_is_named_and_nothing_is_written(
 
 
 def test_if_one_file_cannot_be_written_the_others_are_as_before(
-    home: Path, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    home: Path, connect: Callable[..., Any]
 ) -> None:
-    connect("cursor", "--yes")
-    before = {path: path.read_text() for path in list_files(home)}
-    replace = Path.replace
-
-    def fail(self: Path, target: Path) -> Path:
-        if target.name == "hooks.json":
-            raise OSError(28, "No space left on device", str(target))
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", fail)
-    done = connect("cursor", "--yes", "--scope", "user:alice")
-    assert done.returncode == 4
-    assert b"No space left" in done.stderr
-    assert {path: path.read_text() for path in list_files(home)} == before
+    (home / ".claude").write_text("a file in the way")
+    done = connect("claude-code", "--yes")
+    assert (done.returncode, done.stdout.count(b"+++")) == (4, 2)
+    assert list_files(home) == [home / ".claude"]
 
 
 def test_a_person_is_asked_and_can_refuse(home: Path, connect: Callable[..., Any]) -> None:

@@ -152,7 +152,7 @@ def test_an_import_says_what_was_taken_and_what_was_left_out(call: Call, graph: 
     ]
     result = call("import", graph, "--origin", "import")
     assert result.stdout.splitlines()[:2] == [
-        "Imported from memory.jsonl (mcp): nothing.", "Skipped: 3 already known, 1 broken.",
+        "Imported from memory.jsonl (mcp): nothing.", "Skipped: 3 known, 1 broken.",
     ]  # fmt: skip
     assert call("import", graph, "--origin", "import", "--quiet").output == ""
 

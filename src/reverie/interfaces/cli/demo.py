@@ -69,9 +69,8 @@ def demo(context: CommandContext) -> None:
     """
     start = time.perf_counter()
     # The store of the environment is ignored, because it is a real memory.
-    folder = (
-        tempfile.mkdtemp(prefix="reverie-demo-") if context.store is None else str(context.resolve_folder())
-    )
+    given = context.store
+    folder = tempfile.mkdtemp(prefix="reverie-demo-") if given is None else str(context.resolve_folder())
     if os.path.isdir(folder) and os.listdir(folder):
         raise InvalidInput(f"{folder!r} is not empty. Name a new folder with --store.")
     click.echo(f"New memory in {output.escape_text(folder)}: no model, no API key, no server.\n")

@@ -124,35 +124,30 @@ class ReverieGroup(click.Group):
 
 def _report(error: Exception, *, debug: bool) -> int:
     """Print an error as one line on standard error; return the exit code for it."""
+    code, text = ExitCode.UNAVAILABLE, str(error)
     if isinstance(error, BrokenPipeError):
         _discard_output(sys.stdout)
         return ExitCode.UNREAD
+    if debug and not isinstance(error, click.ClickException | click.Abort):
+        traceback.print_exception(error)
     if isinstance(error, click.Abort):
         if sys.stderr.isatty():
             click.echo(err=True)  # the terminal shows ^C on this line
-        output.print_error("interrupted")
-        return ExitCode.INTERRUPTED
-    if debug and not isinstance(error, click.ClickException):
-        traceback.print_exception(error)
-    if isinstance(error, click.ClickException):
-        output.print_error(_format_click_error(error))
-        return ExitCode.WRONG
-    if isinstance(error, errors.ReverieError):
-        output.print_error(str(error))
-        return get_exit_code(error)
-    if isinstance(error, OSError):
+        code, text = ExitCode.INTERRUPTED, "interrupted"
+    elif isinstance(error, click.ClickException):
+        code, text = ExitCode.WRONG, _format_click_error(error)
+    elif isinstance(error, errors.ReverieError):
+        code = get_exit_code(error)
+    elif isinstance(error, OSError):
         about = f"{error.filename!r}: " if error.filename is not None else ""
-        output.print_error(
-            f"{about}{error.strerror or type(error).__name__}. Correct the cause, and try again."
-        )
-        return ExitCode.UNAVAILABLE
-    if isinstance(error, ImportError) and not (error.name or "").startswith("reverie"):
-        output.print_error(f"{error}: install Reverie again, with all that it needs")
-        return ExitCode.UNAVAILABLE
-    # The error's message may quote a memory, so it is shown only with --debug.
-    advice = "the traceback is above" if debug else "run it again with --debug for the traceback"
-    output.print_error(f"{type(error).__name__}: this is a bug in Reverie; {advice}")
-    return ExitCode.BUG
+        text = f"{about}{error.strerror or type(error).__name__}. Correct the cause, and try again."
+    elif isinstance(error, ImportError) and not (error.name or "").startswith("reverie"):
+        text = f"{error}: install Reverie again, with all that it needs"
+    else:  # the error's message may quote a memory, so it is shown only with --debug
+        advice = "the traceback is above" if debug else "run it again with --debug for the traceback"
+        code, text = ExitCode.BUG, f"{type(error).__name__}: this is a bug in Reverie; {advice}"
+    output.print_error(text)
+    return code
 
 
 def _discard_output(stream: TextIO) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,12 +71,12 @@ class TimeParam(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 
         if isinstance(value, datetime):
             return value
         name = param.opts[0] if param is not None else "time"
-        if self.back and (day := _parse_day(value, ctx)) is not None:
-            return day
-        if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
-            return timestamps.utc_now() - timestamps.parse_duration(value, name=name)
         try:
-            return timestamps.parse_time(value, name=name)
+            if not self.back:
+                return timestamps.parse_time(value, name=name)
+            if value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
+                return timestamps.utc_now() - timestamps.parse_duration(value, name=name)
+            return _parse_day(value, ctx) or timestamps.parse_time(value, name=name)
         except InvalidInput as error:
             raise InvalidInput(f"{error}, or as yesterday or 7d" if self.back else str(error)) from None
 
@@ -141,19 +141,13 @@ class ExitCode(IntEnum):
         return code
 
 
-_EXIT_CODES: Mapping[type[Exception], ExitCode] = {
-    errors.InvalidInput: ExitCode.WRONG,
-    errors.MissingExtra: ExitCode.WRONG,
-    errors.ModelRefused: ExitCode.WRONG,
-    errors.NotFound: ExitCode.NOT_FOUND,
-    errors.StoreCorrupt: ExitCode.CORRUPT,
-    errors.StoreIncompatible: ExitCode.CORRUPT,
-}
-
-
 def get_exit_code(error: Exception) -> ExitCode:
     """Return the exit code for an error; `UNAVAILABLE` for all that can be tried again."""
-    return _EXIT_CODES.get(type(error), ExitCode.UNAVAILABLE)
+    if isinstance(error, errors.InvalidInput | errors.MissingExtra | errors.ModelRefused):
+        return ExitCode.WRONG
+    if isinstance(error, errors.StoreCorrupt | errors.StoreIncompatible):
+        return ExitCode.CORRUPT
+    return ExitCode.NOT_FOUND if isinstance(error, errors.NotFound) else ExitCode.UNAVAILABLE
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.domain.lazy_regex import defer_regex
@@ -161,14 +161,10 @@ def run(name: str, options: HookOptions, data: bytes, served: Served | None = No
     """
     _is_safe.clear()
     try:
-        return _run(name, options, data, served)
+        event = read_event(data)
+        text = _answer_event(name, options, event, served) if event.has_content(name) else ""
     finally:
         _is_safe.set()
-
-
-def _run(name: str, options: HookOptions, data: bytes, served: Served | None) -> str:
-    event = read_event(data)
-    text = _answer_event(name, options, event, served) if event.has_content(name) else ""
     if not text or options.format == "text":
         return f"{text}\n" if text else ""
     if field := FORMATS[options.format]:
@@ -274,29 +270,20 @@ def main(arguments: Sequence[str], data: bytes) -> None:
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
     """Parse the arguments after the event's name without click; None if that needs the full command line."""
-    options_by_name = {option.replace("_", "-"): option for option in HookOptions._fields}
-    values: dict[str, str | bool | int | float] = {}
-    rest = list(arguments)
-    while rest:
-        name, equals, value = rest.pop(0).removeprefix("--").partition("=")
-        option = options_by_name.get("quiet" if name == "-q" else name)
-        if option is None:
-            return None
-        kind = type(HookOptions._field_defaults[option])
-        if kind is bool:
-            if equals:
+    values: dict[str, Any] = {}
+    rest = iter(arguments)
+    try:
+        for word in rest:
+            name, equals, value = word.partition("=")
+            option = "quiet" if name == "-q" else name.removeprefix("--").replace("-", "_")
+            kind = type(HookOptions._field_defaults[option if name.startswith("-") else ""])
+            if kind is bool and equals:
                 return None
-            values[option] = True
-            continue
-        if not equals:
-            if not rest:
-                return None
-            value = rest.pop(0)
-        try:
-            values[option] = kind(value) if kind in (int, float) else value
-        except ValueError:
-            return None
-    options = HookOptions(**values)  # type: ignore[arg-type]
+            text = "" if kind is bool else value if equals else next(rest)
+            values[option] = True if kind is bool else kind(text) if kind in (int, float) else text
+    except (KeyError, StopIteration, ValueError):
+        return None
+    options = HookOptions(**values)
     is_valid = options.format in FORMATS and options.max_chars >= 0
     return options if is_valid and 0 < options.timeout <= LONGEST_TIMEOUT_S else None
 

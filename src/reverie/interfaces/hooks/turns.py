@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
-from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
+from reverie.domain.conversation import ORIGIN, SIGNAL
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.secrets.redactor import Redactor
 from reverie.files.layout import HOOKS
@@ -159,7 +160,12 @@ def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
 def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
     session = target.session
     pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
-    digests, turns = _hash_sections(pack), session.turns()
+    turns = session.turns()
+    digests = {
+        SHOWN_ONCE[section.name]: hashlib.sha256(section.text.encode()).hexdigest()[:12]
+        for section in pack.sections
+        if section.name in SHOWN_ONCE
+    }
     shown = session.state.metadata.get(SHOWN_AT_START, "").split()
     _store(event._replace(metadata=digests), target)
     notes = [each.describe() for each in session.wishes]
@@ -254,10 +260,13 @@ def _is_confirmed(prompt: str, event: HookEvent, session: Session) -> bool:
 def _store_answer(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
     _confirm_typed(event, session)
     answer, turns = event.answer, session.turns()
-    if any(turn.content == session.redact_text(answer) for turn in _iterate_answers(turns)):
+    since = list(takewhile(lambda turn: turn.role != "user", reversed(turns)))
+    if any((turn.role, turn.content) == ("assistant", session.redact_text(answer)) for turn in since):
         return
-    if (not turns or turns[-1].role == "assistant") and _is_new_prompt(event.typed, turns, session):
-        session.add("user", event.typed[0], at=datetime.fromisoformat(event.at))
+    if event.typed and (not turns or turns[-1].role == "assistant"):
+        asked = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
+        if asked != session.redact_text(event.typed[0]):  # no event has reported it
+            session.add("user", event.typed[0], at=datetime.fromisoformat(event.at))
     origin = _determine_origin(event, session, memory)
     session.add(
         "assistant",
@@ -346,31 +355,7 @@ def _remove_lines(block: str, lines: Collection[str]) -> str:
     return "\n".join([header, *left]) if left or not rest else ""
 
 
-def _hash_sections(pack: Pack) -> dict[str, str]:
-    """Return the digests of those sections of `SHOWN_ONCE` that a pack has, by their metadata keys."""
-    return {
-        SHOWN_ONCE[section.name]: hashlib.sha256(section.text.encode()).hexdigest()[:12]
-        for section in pack.sections
-        if section.name in SHOWN_ONCE
-    }
-
-
 # -- turns of the session --------------------------------------------------------------------------
-
-
-def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
-    """Iterate over the assistant's turns since the user's last turn, the latest first."""
-    for turn in reversed(turns):
-        if turn.role == "user":
-            return
-        if turn.role == "assistant":
-            yield turn
-
-
-def _is_new_prompt(typed: Sequence[str], turns: Sequence[Turn], session: Session) -> bool:
-    """Return whether a transcript's last prompt is known, and no event has reported it."""
-    last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
-    return bool(typed) and (last is None or last.content != session.redact_text(typed[0]))
 
 
 def _determine_origin(event: HookEvent, session: Session, memory: ScopedMemory) -> str:

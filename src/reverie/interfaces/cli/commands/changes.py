@@ -188,6 +188,7 @@ def _print_result(result: UndoResult) -> None:
 # -- erasure --------------------------------------------------------------------------------------
 
 
+_INSTEAD = "--yes or --dry-run"
 _FATES = {
     "removed": "is erased",
     "emptied": "is emptied",
@@ -213,14 +214,7 @@ _WORDS = {
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")
 @options.YES
 def forget(
-    context: CommandContext,
-    /,
-    ids: tuple[str, ...],
-    drop: bool,
-    turns: bool,
-    dry_run: bool,
-    yes: bool,
-    **selection: Any,
+    context: CommandContext, /, ids: tuple[str, ...], drop: bool, dry_run: bool, yes: bool, **selection: Any
 ) -> None:
     """Erase the records, turns and paragraphs with these IDs permanently, everywhere.
 
@@ -237,7 +231,7 @@ def forget(
     if not ids and all(selection[name] is None for name in ("session", "scope", "match", "request")):
         _list_requests(context)
         return
-    selection["turns"] = turns or None
+    selection["turns"] = selection["turns"] or None
     with context.memory() as memory:
         if drop:
             request = memory.forget_requests.drop(selection["request"] or "")
@@ -249,9 +243,7 @@ def forget(
         if not dry_run and not yes:
             if not context.as_json:
                 _print_plan(plan, quiet=False)
-            context.confirm(
-                "Erase this permanently?", refused="Nothing was erased.", instead="--yes or --dry-run"
-            )
+            context.confirm("Erase this permanently?", refused="Nothing was erased.", instead=_INSTEAD)
         report = plan if dry_run else memory.admin.forget(*ids, **selection)
     if context.as_json:
         output.print_json(report)
@@ -343,9 +335,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
         if preview.found and not dry_run and not yes:
             if not context.as_json:
                 _show_secrets(preview.found)
-            context.confirm(
-                "Remove them permanently?", refused="Nothing was changed.", instead="--yes or --dry-run"
-            )
+            context.confirm("Remove them permanently?", refused="Nothing was changed.", instead=_INSTEAD)
         report = preview if dry_run else memory.admin.redact()
     if context.as_json:
         output.print_json(report)
@@ -364,11 +354,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
 
 
 def _show_secrets(findings: Sequence[SecretFinding]) -> None:
-    """Print the items that hold a secret: in words on a terminal, a line for each item in a pipe."""
-    if not output.is_terminal():
-        output.print_rows((finding.subject, finding.id, ", ".join(finding.kinds)) for finding in findings)
-        return
-    output.print_items(
-        f"{each.subject} {each.id}: {', '.join(each.kinds)}{', earlier versions' if each.past else ''}"
-        for each in findings
-    )
+    """Print the items that hold a secret, a line for each."""
+    for each in findings:
+        kinds = [*each.kinds, "earlier versions"] if each.past else each.kinds
+        output.print_rows([(each.subject, each.id, ", ".join(kinds))])

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from reverie.domain.errors import InvalidInput, MissingExtra
+from reverie.domain.errors import InvalidInput, MissingExtra, StoreUnavailable
+from reverie.files.atomic import create_file
 from reverie.interfaces.cli import config_text, options, output
 from reverie.interfaces.cli.config_text import APPEND
 from reverie.interfaces.cli.options import CommandContext, command
@@ -73,10 +74,9 @@ def connect(
     /,
     client: str | None,
     scope: str | None,
-    check: bool,
-    remove: bool,
     is_print: bool,
     yes: bool,
+    **flags: bool,
 ) -> None:
     """Connect CLIENT with the memory: write its settings of MCP, and of hooks if it has them.
 
@@ -86,10 +86,8 @@ def connect(
     With --json and without CLIENT: {"clients": [{"name", "title", "state", "files"}]}.
     """
     if client is None:
-        listed = [
-            {"name": name, "title": each["title"], **ClientSettings(name, []).describe()}
-            for name, each in _CLIENTS.items()
-        ]
+        states = {name: ClientSettings(name, []).describe() for name in _CLIENTS}
+        listed = [{"name": name, "title": _CLIENTS[name]["title"], **state} for name, state in states.items()]
         rows = [(each["name"], each["title"], each["state"]) for each in listed]
         output.print_listing(context, rows, {"clients": listed})
         return
@@ -101,14 +99,14 @@ def connect(
         for path, text in settings.render():
             click.echo(f"{'#' if path.suffix == '.toml' else '//'} {path}\n{text}")
         return
-    title = _CLIENTS[client]["title"]
+    title, remove = _CLIENTS[client]["title"], flags["remove"]
     if not remove and find_spec("mcp") is None:
-        raise MissingExtra("the MCP server needs the package mcp: pip install 'reverie[mcp]'")
+        raise MissingExtra("The MCP server needs the package mcp. Run `pip install 'reverie[mcp]'`.")
     changes = settings.plan(remove=remove)
     if not changes:
         context.print_message(f"{title} is {'not connected' if remove else 'connected'}.")
         return
-    if check:
+    if flags["check"]:
         output.print_error(f"{title} is not connected in this way. Run `reverie connect {client}`.")
         raise click.exceptions.Exit(options.ExitCode.NOTHING)
     click.echo(output.escape_text("\n".join(map(_format_difference, changes))))
@@ -351,9 +349,8 @@ def _read(path: Path) -> str | None:
     """
     if path.is_symlink():
         target = os.readlink(path)
-        raise InvalidInput(
-            f"{str(path)!r} is a symbolic link to {target!r}. Edit that file by hand; see `--print`"
-        )
+        problem = f"{str(path)!r} is a symbolic link to {target!r}"
+        raise InvalidInput(f"{problem}. Edit that file by hand; `--print` shows the settings")
     if not path.exists():
         return None
     status = path.stat()
@@ -407,7 +404,7 @@ def _write_all(changes: Sequence[FileChange]) -> None:
             done.append(change)
             if change.was_ours and change.after is not None and change.after == _read(backup):
                 backup.unlink()
-    except OSError:
+    except (OSError, StoreUnavailable):
         for change in reversed(done):
             _write(change.path, change.before, like=change.path)
         raise
@@ -420,13 +417,6 @@ def _write(path: Path, text: str | None, *, like: Path) -> None:
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = like.stat().st_mode & 0o777 if like.exists() else 0o600
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.chmod(mode)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with create_file(path, overwrite=True) as file:
+        file.write(text.encode())
+    path.chmod(mode)

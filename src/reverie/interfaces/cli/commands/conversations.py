@@ -76,12 +76,7 @@ def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **
 @click.option("--hard-tokens", type=click.IntRange(min=0), metavar="N", help="Token budget never to exceed.")
 @click.option("--explain", is_flag=True, help="Also show what was left out, token costs, and reasons.")
 def print_context(
-    context: CommandContext,
-    /,
-    session: str,
-    message: tuple[str, ...],
-    explain: bool,
-    **budget: Any,
+    context: CommandContext, /, session: str, message: tuple[str, ...], explain: bool, **budget: Any
 ) -> None:
     """Print the context for a prompt: the pack for MESSAGE in SESSION.
 
@@ -131,9 +126,8 @@ def print_prompt(context: CommandContext, /, session: str, position: int | None)
         prompt = memory.admin.prompts.get(session, position)
     if prompt.is_rebuilt:
         context.print_message("The exact text is no longer stored. The lines have the words of that time.")
-    rows = (
-        (each.section, each.id or "-", each.tokens, each.reason or "-", each.text) for each in prompt.text
-    )
+    lines = prompt.text
+    rows = ((each.section, each.id or "-", each.tokens, each.reason or "-", each.text) for each in lines)
     output.print_listing(context, rows, prompt.to_dict(), empty="The prompt was empty.")
 
 

@@ -127,9 +127,7 @@ def check(context: CommandContext, /, model: str | None) -> None:
     document = to_json_object(report, "model", "at", "is_passed", "rows")
     output.print_listing(context, rows, document | {"usage": to_json_object(report.usage, *_USAGE)})
     if not context.as_json:
-        verdict = (
-            "passed, and is trusted by default" if report.is_passed else "failed. Its wording is not shown"
-        )
+        verdict = "passed: it is trusted" if report.is_passed else "failed: its wording is not shown"
         context.print_message(f"{report.model} {verdict}.")
 
 

@@ -35,10 +35,7 @@ _INSTALL = "the MCP server needs the package mcp, 2.0 or newer: pip install 'rev
 
 
 @command()
-@scope_option(
-    "Scope to serve, such as user:alice; `repository` for that of the repository in which it runs."
-    "  [the shared scope]"
-)
+@scope_option("Scope to serve, such as user:alice; `repository` for that of the repository.  [shared scope]")
 @click.option("--session", metavar="ID", help="Session whose working memory the tools use.")
 @click.option("--groups", metavar="LIST", help="Groups of tools, separated by commas.  [the default groups]")
 @click.option("--read-only", is_flag=True, help="Offer only tools that change nothing.")
@@ -85,9 +82,7 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
         if early is None:
             raise
         output.print_error(str(error))
-        early.refuse_calls(
-            f"Cannot open the memory: {error}. Tell the user; `reverie doctor` finds the cause."
-        )
+        early.refuse_calls(f"Cannot open the memory: {error}. Tell the user to run `reverie doctor`.")
         raise click.exceptions.Exit(get_exit_code(error)) from error
 
 

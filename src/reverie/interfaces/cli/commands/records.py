@@ -109,13 +109,7 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
 @click.option("--pages-only", "only", flag_value="pages", help="Search pages only.")
 @click.option("--explain", is_flag=True, help="Show the matched words and the parts of each score.")
 def recall(
-    context: CommandContext,
-    /,
-    query: tuple[str, ...],
-    mode: str | None,
-    only: Source | None,
-    explain: bool,
-    **filters: Any,
+    context: CommandContext, /, query: tuple[str, ...], only: Source | None, explain: bool, **filters: Any
 ) -> None:
     """Find memories about QUERY, best first.
 
@@ -133,7 +127,7 @@ def recall(
     with context.reading() as memory:
         if question is not None:
             context.embed_waiting(memory)
-        hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
+        hits = _search(memory, question, only, filters)
     output.print_listing(
         context,
         (_format_hit_cells(hit, question, explain) for hit in hits),
@@ -154,6 +148,7 @@ def _search(
     if only is not None and (wrong := [name for name in _EXCLUDED[only] if filters[name]]):
         option = wrong[0].removesuffix("s").replace("_", "-")
         raise InvalidInput(f"--{option} cannot be combined with --{only}-only")
+    filters["mode"] = filters["mode"] or "words"
     reader = memory.scoped(filters.pop("scope"))
     return reader.search(question, sources=SOURCES if only is None else only, **filters)
 
@@ -185,7 +180,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> Sequence
 def show(context: CommandContext, /, id: str) -> None:
     """Show a record, a turn or a paragraph with all its fields, or the conversation of a session.
 
-    options.ID is an id, or the name of a session. In a pipe, a conversation has one line per turn: position, time,
+    ID is an id, or the name of a session. In a pipe, a conversation has one line per turn: position, time,
     speaker or role, content.
 
     A headline is followed by the records that it sums up.
@@ -201,23 +196,16 @@ def show(context: CommandContext, /, id: str) -> None:
         names = value.parts if isinstance(value, Record) else ()
         parts = [part for name in names if (part := everything.get(name)) is not None]
     if session is not None:
-        output.print_listing(
-            context,
-            (
-                (turn.position, turn.at, turn.speaker or turn.role, output.describe_turn(turn))
-                for turn in turns
-            ),
-            {"type": "session", "session": session, "turns": turns},
-            blocks=output.render_turns(turns),
-            empty="No turns.",
+        rows = (
+            (each.position, each.at, each.speaker or each.role, output.describe_turn(each)) for each in turns
         )
+        document = {"type": "session", "session": session, "turns": turns}
+        output.print_listing(context, rows, document, blocks=output.render_turns(turns), empty="No turns.")
         return
     if value is None:
-        hint = (
-            f"It is the name of a page; see `reverie page {id}`."
-            if id.endswith(".md")
-            else ("Find one with `reverie recall WORDS`, `reverie list` or `reverie sessions`.")
-        )
+        hint = "Find one with `reverie recall WORDS`, `reverie list` or `reverie sessions`."
+        if id.endswith(".md"):
+            hint = f"It is the name of a page; see `reverie page {id}`."
         raise NotFound(f"No record, turn, paragraph or session {id!r}. {hint}")
     kind = get_subject(value)
     if context.as_json:
@@ -372,7 +360,7 @@ def vouch(context: CommandContext, /, id: str, reason: str) -> None:
     type=click.Choice(["ended", "wrong", "both"]),
     default="ended",
     show_default=True,
-    help="What became of OTHER: it held until now, never did, or holds too.",
+    help="OTHER held until now, never did, or holds too.",
 )
 @options.REASON
 def settle(context: CommandContext, /, holds: str, other: str, verdict: Settlement, reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.errors import MissingExtra
+from reverie.domain.errors import InvalidInput, MissingExtra
 from reverie.domain.record import ORIGINS
 from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.commands.mcp import log_to_stderr, run_background_work
@@ -18,7 +18,6 @@ from reverie.interfaces.cli.options import CommandContext, command
 from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.client import SCOPE, TIMEOUT_S
 from reverie.interfaces.hooks.events import EVENTS
-from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.http.tokens import RIGHTS, TokenRegistry
 
 if TYPE_CHECKING:
@@ -32,11 +31,11 @@ _PACKAGES = ("fastapi", "jinja2", "mcp", "prometheus_client", "uvicorn")
 @command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Port; 0 for any."
+    "--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="0 for any port."
 )
 @options.repeated_option("--allow-host", "allowed", metavar="NAME", help="Additional host name to accept")
 @options.repeated_option(
-    "--compat", "compatible", type=click.Choice(["mem0"]), help="Serve this program's interface too"
+    "--compat", "compatible", type=click.Choice(["mem0"]), help="Serve its interface too"
 )
 @click.option("--access-log", is_flag=True, help="Log each request, without its content, to standard error.")
 @click.option("--open", "is_opening", is_flag=True, help="Open the web UI in a browser.")
@@ -87,19 +86,10 @@ def token() -> None:
 @click.argument("label")
 @options.scope_option("Scope that it is bound to, such as user:alice.")
 @options.repeated_option(
-    "--right",
-    "rights",
-    type=click.Choice(RIGHTS),
-    default=("read",),
-    show_default=True,
-    help="What it allows",
+    "--right", "rights", type=click.Choice(RIGHTS), default=("read",), help="What it allows"
 )
 @click.option(
-    "--origin",
-    type=click.Choice(ORIGINS),
-    default="agent",
-    show_default=True,
-    help="Most trusted origin of what is saved with it.",
+    "--origin", type=click.Choice(ORIGINS), default="agent", help="Origin of what is saved with it."
 )
 @click.option("--expires", metavar="TIME", help="Time after which it ends, such as 30d.  [never]")
 def create(context: CommandContext, /, label: str, **given: Any) -> None:
@@ -138,7 +128,7 @@ def list_tokens(context: CommandContext, /) -> None:
 @token.command()
 @options.ID
 def revoke(context: CommandContext, /, id: str) -> None:
-    """Revoke the token options.ID; a running server refuses it from the next request on."""
+    """Revoke the token ID; a running server refuses it from the next request on."""
     with context.memory() as memory:
         revoked = TokenRegistry(memory).revoke(id)
     context.print_message(f"Revoked {revoked.id} ({revoked.label}).")
@@ -147,40 +137,19 @@ def revoke(context: CommandContext, /, id: str) -> None:
 # -- hook -----------------------------------------------------------------------------------------
 
 
-_DEFAULTS = HookOptions._field_defaults
-
-
 @command()
 @click.argument("event", type=click.Choice([*EVENTS]))
 @options.scope_option(
-    "Scope of the memories, such as user:alice; `repository` for a scope of each repository.  "
-    f"[${SCOPE}, or the shared scope]",
-    default=None,
+    f"Scope, such as user:alice; `repository` for one of each repository.  [${SCOPE}, or the shared scope]",
+    None,
 )
-@click.option("--agent", default=_DEFAULTS["agent"], show_default=True, help="Prefix of the session ids.")
+@click.option("--agent", metavar="NAME", help="Prefix of the session ids.  [claude-code]")
+@click.option("--format", metavar="FORMAT", help=f"Output: {', '.join(runner.FORMATS)}.  [json]")
 @click.option(
-    "--format",
-    type=click.Choice([*runner.FORMATS]),
-    default="json",
-    show_default=True,
-    help="Output format: json for Claude Code, Codex and Gemini CLI, text for other agents.",
+    "--max-chars", metavar="N", help=f"Maximum number of characters to write.  [{runner.MOST_CHARS}]"
 )
-@click.option(
-    "--max-chars",
-    type=click.IntRange(0),
-    default=runner.MOST_CHARS,
-    show_default=True,
-    help="Maximum number of characters to write.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
-    metavar="SECONDS",
-    default=TIMEOUT_S,
-    show_default=True,
-    help="Give up after this time.",
-)
-def hook(context: CommandContext, /, event: str, **values: Any) -> None:
+@click.option("--timeout", metavar="SECONDS", help=f"Give up after this time.  [{TIMEOUT_S:g}]")
+def hook(context: CommandContext, /, event: str, **values: str | None) -> None:
     """Handle an EVENT of a coding agent that runs hooks, such as Claude Code.
 
     `session-start` writes the profile, MEMORY.md, rules, notes and the newest records. `user-prompt` stores the user's
@@ -191,8 +160,12 @@ def hook(context: CommandContext, /, event: str, **values: Any) -> None:
     A failure never stops the agent: it is reported in one line on standard error, and the exit code is 0.
     `reverie connect CLIENT` writes the settings with which an agent runs the hooks.
     """
-    options = HookOptions(
-        store=context.store, settings=context.settings, quiet=context.quiet, debug=context.debug, **values
+    given = {name.replace("_", "-"): value for name, value in values.items() if value is not None}
+    parsed = runner.parse_arguments([f"--{name}={value}" for name, value in given.items()])
+    if parsed is None:
+        raise InvalidInput("Invalid --format, --max-chars or --timeout. See `reverie hook --help`.")
+    parsed = parsed._replace(
+        store=context.store, settings=context.settings, quiet=context.quiet, debug=context.debug
     )
     data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
-    click.echo(runner.try_run(event, options, data).decode(), nl=False)
+    click.echo(runner.try_run(event, parsed, data).decode(), nl=False)

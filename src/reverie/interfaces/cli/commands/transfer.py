@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from reverie.memory import Memory
 
 
-_REASONS = {
-    "known": "already known",
-    "repeated": "repeated in the source",
-    "forgotten": "erased on request",
-    "differs": "kept in another version",
-    "empty": "empty",
-    "broken": "broken",
-    "unsupported": "not supported",
-    "too large": "too large",
-}
 _EXPECTED = {"known", "repeated"}
 """Reasons that a repeated import produces; counted but not listed."""
 
@@ -164,9 +154,7 @@ def export(context: CommandContext, /, target: str, scope: Sequence[str], overwr
 @click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @options.scope_option("Scope to import into, such as user:alice.", default=None)
 @click.option(
-    "--origin",
-    type=click.Choice(ORIGINS),
-    help="Whose words they are. Those of origin import are never added to a prompt automatically.",
+    "--origin", type=click.Choice(ORIGINS), help="Whose words they are; import: found by search only."
 )
 def import_path(
     context: CommandContext,
@@ -174,8 +162,8 @@ def import_path(
     path: Path,
     form: str | None,
     dry_run: bool,
-    scope: str | None,
     origin: Origin | None,
+    scope: str | None,
 ) -> None:
     """Import an export, another program's memory, or conversations from PATH, a file or folder.
 
@@ -239,10 +227,8 @@ def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
         InvalidInput: nobody can be asked.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidInput(
-            f"Cannot tell whose words are in {path.name!r} ({preview.form}). Name it: `--origin owner` for your own, "
-            "`--origin import` for those of others."
-        )
+        problem = f"Cannot tell whose words are in {path.name!r} ({preview.form})."
+        raise InvalidInput(f"{problem} Use `--origin owner` for yours, `--origin import` for others'.")
     counts = {"record": preview.records, "turn": preview.turns, "note": preview.pages}
     contents = ", ".join(output.count(number, noun) for noun, number in counts.items() if number) or "nothing"
     click.echo(f"{path.name} ({preview.form}): {contents}.", err=True)
@@ -259,7 +245,7 @@ def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
     verb = "Would import" if report.dry_run else "Imported"
     yield f"{verb} from {path.resolve().name} ({report.form}): {_format_counts(report)}."
     if report.skipped:
-        reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())
+        reasons = (f"{count:,} {why}" for why, count in report.skipped_by_reason.items())
         yield f"Skipped: {', '.join(reasons)}."
     if report.trusted:
         rules = f", {output.count(report.rules, 'rule')} in every prompt" if report.rules else ""
@@ -291,7 +277,7 @@ def _describe_skipped(report: ImportReport) -> Iterator[str]:
         if each.why not in _EXPECTED:
             times = f" ({each.count:,} times)" if each.count > 1 else ""
             detail = f": {each.detail}" if each.detail else ""
-            yield f"{each.place}: {each.what} {_REASONS[each.why]}{detail}{times}"
+            yield f"{each.place}: {each.what} {each.why}{detail}{times}"
 
 
 def _format_counts(report: ExportReport | ImportReport) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from reverie.domain.errors import InvalidInput, NotFound, ReverieError, StoreCorrupt, StoreIncompatible
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreIncompatible
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.interfaces.cli import output
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 @command(json=True)
 @click.option(
-    "--files",
-    type=click.Choice(["pages", "records"]),
-    help="Readable files: a page for each category, or a JSON file for each record.",
+    "--files", type=click.Choice(["pages", "records"]), help="A page for each category, or a JSON file each."
 )
 def init(context: CommandContext, /, files: Literal["pages", "records"] | None) -> None:
     """Create a memory in the folder, if there is none, and choose its readable files.
@@ -174,22 +172,18 @@ def doctor(context: CommandContext, /, fix: bool) -> None:
 
 
 def _run_diagnosis(context: CommandContext, *, fix: bool) -> Diagnosis:
+    from reverie.admin.doctor import diagnose_unopened, repair_unopened
+    from reverie.memory import is_database
+
     try:
         with context.memory() as memory:
             return memory.admin.doctor(fix=fix)
     except _CANNOT_OPEN as error:
-        return _diagnose_unopened(context, error, fix=fix)
-
-
-def _diagnose_unopened(context: CommandContext, error: ReverieError, *, fix: bool) -> Diagnosis:
-    from reverie.admin.doctor import diagnose_unopened, repair_unopened
-    from reverie.memory import is_database
-
-    if is_database(context.resolve_store_option()):
-        raise error
-    folder = context.resolve_folder()
-    if not fix or isinstance(error, NotFound):
-        return diagnose_unopened(folder, error)
+        if is_database(context.resolve_store_option()):
+            raise
+        folder = context.resolve_folder()
+        if not fix or isinstance(error, NotFound):
+            return diagnose_unopened(folder, error)
     try:
         repaired, notes = repair_unopened(folder)
     except _CANNOT_OPEN as failure:
@@ -203,18 +197,12 @@ def _diagnose_unopened(context: CommandContext, error: ReverieError, *, fix: boo
 def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:
     """Print each finding with its severity or `repaired`, its code, what it is and what to do, and the verdict."""
     findings = [("repaired", finding, "") for finding in diagnosis.repaired]
-    for finding in diagnosis.findings:
-        advice = "`reverie doctor --fix` repairs this" if finding.remedy and not fix else finding.fix
-        findings.append((finding.severity, finding, advice))
-    output.print_listing(
-        context,
-        (
-            (mark, finding.code, finding.what, finding.fix if advice else "")
-            for mark, finding, advice in findings
-        ),
-        {"sound": diagnosis.sound} | to_json_object(diagnosis),
-        blocks=((mark, finding.what, advice) for mark, finding, advice in findings),
-    )
+    for each in diagnosis.findings:
+        advice = "`reverie doctor --fix` repairs this" if each.remedy and not fix else each.fix
+        findings.append((each.severity, each, advice))
+    rows = ((mark, each.code, each.what, each.fix if advice else "") for mark, each, advice in findings)
+    blocks = ((mark, each.what, advice) for mark, each, advice in findings)
+    output.print_listing(context, rows, {"sound": diagnosis.sound} | to_json_object(diagnosis), blocks=blocks)
     if not (context.quiet or context.as_json) and (diagnosis.sound or output.is_terminal()):
         counts = ", ".join(output.count(number, name[:-1]) for name, number in diagnosis.checked.items())
         verdict = "Sound" if diagnosis.sound else "Not sound"
