@@ -72,11 +72,11 @@ class TimeParam(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 
             return value
         name = param.opts[0] if param is not None else "time"
         try:
-            if not self.back:
-                return timestamps.parse_time(value, name=name)
-            if value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
+            if self.back and (day := _parse_day(value, ctx)) is not None:
+                return day
+            if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
                 return timestamps.utc_now() - timestamps.parse_duration(value, name=name)
-            return _parse_day(value, ctx) or timestamps.parse_time(value, name=name)
+            return timestamps.parse_time(value, name=name)
         except InvalidInput as error:
             raise InvalidInput(f"{error}, or as yesterday or 7d" if self.back else str(error)) from None
 
