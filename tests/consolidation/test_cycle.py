@@ -96,18 +96,6 @@ def believing(text: str) -> Callable[[ModelRequest], str]:
     return answer
 
 
-def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore) -> None:
-    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
-    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
-    plan = dreaming(
-        store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas")
-    ).plan_pass("tidy")
-    text = str(plan)
-    assert text.startswith(f"tidy {plan.id}: 1 change\n  add ")
-    assert f"(a headline over {one.id}, {two.id})" in text
-    assert "no model" in str(dreaming(store).plan_pass("preferences"))
-
-
 def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
     asked: list[ModelRequest] = []
 
@@ -174,17 +162,6 @@ def test_undo_removes_a_headline_and_it_is_not_made_again(store: SQLiteStore) ->
     added(store, record("Rockbot runs on Kubernetes, and needs 3 replicas of it"))
     dream.run(["tidy"])
     assert any(each.is_headline for each in live(store).values())
-
-
-def test_what_became_of_each_pass_is_told(store: SQLiteStore) -> None:
-    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
-    dream = dreaming(store)
-    dream.run()
-    (entry,) = dream.log.read()
-    assert (entry["pass"], entry["state"], entry["changes"]) == ("promote", "applied", 1)
-    assert entry["batch"] is not None
-    assert not dream.run(dry_run=True)[0].batch
-    assert len(dream.log.read()) == 1
 
 
 def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:

@@ -73,13 +73,6 @@ def test_the_assistants_own_words_are_not_learned(memory: Memory) -> None:
     assert learned(memory) == []
 
 
-def test_relative_dates_mean_the_day_of_the_turn(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "We decided yesterday to use PostgreSQL.")
-    exchange(memory.session("cli:1"), "The build failed yesterday.")
-    record = next(each for each in learned(memory) if each.kind == "failure")
-    assert "2025-06-01" in record.resolved_dates
-
-
 def test_secrets_are_never_learned(memory: Memory) -> None:
     session = memory.session("cli:1")
     exchange(session, "We decided that the password is hunter2 for staging.", "The token abc=1 failed.")
@@ -149,15 +142,6 @@ def test_what_was_shown_and_comes_back_is_not_learned_again(memory: Memory) -> N
     assert session.context().standing
     session.add("assistant", "You prefer the quiet carriage on trains.")
     assert learned(memory) == [saved]
-
-
-def test_the_assistants_repetition_of_the_owner_is_no_second_record(memory: Memory) -> None:
-    exchange(
-        memory.session("cli:1"),
-        "We decided to use PostgreSQL for the events.",
-        "You decided to use PostgreSQL for events.",
-    )
-    assert [record.origin for record in learned(memory)] == ["owner"]
 
 
 def test_a_tools_words_are_not_the_owners_when_they_are_pasted_back(memory: Memory) -> None:
@@ -452,12 +436,6 @@ def test_what_the_assistant_saved_with_a_tool_is_not_learned_as_a_fact_too(memor
         ]
     )
     session.add("assistant", "Noted.")
-    assert learned(memory) == []
-
-
-def test_a_page_that_comes_back_is_not_learned_either(memory: Memory) -> None:
-    memory.pages.write("MEMORY.md", "We decided to use PostgreSQL.\n")
-    exchange(memory.session("cli:1"), "We decided to use PostgreSQL.")
     assert learned(memory) == []
 
 
