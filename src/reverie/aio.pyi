@@ -19,12 +19,11 @@ from reverie.admin.stats import ScopeStats, Stats
 from reverie.admin.transfer.backup import Backup
 from reverie.admin.transfer.export import ExportReport
 from reverie.admin.transfer.importer import ImportReport
-from reverie.consolidation.asking import MonthUsage
+from reverie.consolidation.asking import ExamReport, MonthUsage
 from reverie.consolidation.dreams import PassOutcome
 from reverie.consolidation.gatherer import WindowKind
 from reverie.consolidation.inbox import WaitingPlan
 from reverie.consolidation.plan import ApplyResult, Plan
-from reverie.consolidation.trust import ExamReport
 from reverie.consolidation.worker import Worker, WorkReport
 from reverie.context.candidates import StaticContext, Verdict
 from reverie.context.pack import Pack

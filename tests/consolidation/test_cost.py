@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from reverie import Memory, Settings
+from reverie.consolidation.asking import read_exam
 from reverie.consolidation.gatherer import DEFAULT_COMPACTION_TOKENS, compute_compaction_tokens
-from reverie.consolidation.trust import read_exam
 from reverie.domain.errors import InvalidInput
 from reverie.llm.protocol import ModelReply, ModelRequest, TokenUsage, find_known_model
 from tests.factories import MovableClock

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from reverie.consolidation.answers import LATER, LIMIT, NO_MODEL
-from reverie.consolidation.asking import TIMEOUT, ModelAsker
+from reverie.consolidation.asking import TIMEOUT, ExamReport, ModelAsker, ModelTrust, take_exam
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind, WindowReader
 from reverie.consolidation.inbox import Inbox, drop_rejected
@@ -26,7 +26,6 @@ from reverie.consolidation.passes import verify
 from reverie.consolidation.passes.tidy import NOISE
 from reverie.consolidation.plan import ApplyResult, Plan, PlanStep, combine_plans, select_groups
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
-from reverie.consolidation.trust import ExamReport, ModelTrust, take_exam
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
 from reverie.domain.record import Record

@@ -181,7 +181,6 @@ class InputGatherer:
             categories = {record.scope: self._list_categories(record.scope) for record in drafts}
             numbered = tuple((record, news.drafts[record.id]) for record in drafts)
             return replace(view, drafts=numbered, categories=categories)
-        ended = self._store.find(Filter(headlines=True, archived=True))
         earlier = self._list_earlier_turns(view.now, news.turns)
         return replace(
             self._add_claims(view) if registered.about == "claims" else view,
@@ -189,7 +188,6 @@ class InputGatherer:
             turns=news.turns,
             left=news.left,
             headlines=self._list_headed(view.now, headlines=True),
-            ended=frozenset(headline.id for headline in ended),
             refused=self._read_words(REFUSED),
             recalled=frozenset(self._iter_recalled()),
             dropped=self._read_dropped(view.now),

@@ -130,7 +130,6 @@ class PassInput:
         until: Number of the last journal entry that was read.
         records: Live records, in any order, without headlines.
         headlines: Live headlines, in any order.
-        ended: Ids of archived headlines.
         refused: Versions of records whose headlines were refused for good.
         recalled: Ids of records that were ever put into a prompt.
         dropped: Number of records archived as noise on each of the last thirty days, by the day in ISO form.
@@ -168,7 +167,6 @@ class PassInput:
     until: int = 0
     records: tuple[Record, ...] = ()
     headlines: tuple[Record, ...] = ()
-    ended: frozenset[str] = frozenset()
     recalled: frozenset[str] = frozenset()
     dropped: Mapping[str, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()

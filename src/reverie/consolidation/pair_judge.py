@@ -30,7 +30,7 @@ from reverie.domain.text.tokenizer import tokenize
 from reverie.repositories.records import COMPATIBLE
 from reverie.search.index.candidates import CandidateIndex
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import NestedChange, Store, read_or_none
+from reverie.stores.protocol import NestedChange, read_or_none
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -69,53 +69,6 @@ class Similar(NamedTuple):
     context: PairContext
 
 
-class PairFinder:
-    """Finder of the records that are most similar to one, in its own scope. Safe to use from several threads."""
-
-    def __init__(self, store: Store, index: CandidateIndex, vectors: VectorIndex | None) -> None:
-        self._store = store
-        self._index = index
-        self._vectors = vectors
-
-    def find(self, record: Record, key: int, now: datetime) -> list[Similar]:
-        """Return the nearest comparable records by words, then by vectors.
-
-        Args:
-            record: The record.
-            key: The number that the store gave it.
-            now: The current time; expired records are left out.
-        """
-        allowed = Filter(scopes=(record.scope,), alive_at=now, headlines=False)
-        words = list(dict.fromkeys(tokenize(record.content)))[:_MAX_WORDS]
-        query = CandidateQuery(words=[(word, 1.0) for word in words])
-        keys = self._index.search_any("record", query, allowed, _POOL) if words else []
-        cosines = {} if self._vectors is None else self._vectors.find_similar("record", key, allowed.scopes)
-        nearest = sorted(cosines, key=lambda other: -cosines[other])[: NEAREST + 1]
-        keys = [other for other in dict.fromkeys((*keys, *nearest)) if other != key]
-        found = {
-            other: value
-            for other, value in zip(keys, read_or_none(self._store.records, keys), strict=True)
-            if value is not None and _is_compared(value, record.scope, now)
-        }
-        held = self._index.frequencies("record", words, allowed.scopes)
-        total = self._store.measure("record", allowed.scopes).passages
-        others = list(found)
-        texts = [set(tokenize(found[other].content)) for other in others]
-        contexts = {others[number]: each for number, each in rank_similar(words, texts, held, total)}
-        last = PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
-        chosen = [*list(contexts)[:NEAREST], *(other for other in nearest if other in found)]
-        return [
-            Similar(
-                found[other],
-                cosines.get(other),
-                contexts.get(other, last)._replace(
-                    has_same_category=found[other].category == record.category
-                ),
-            )
-            for other in dict.fromkeys(chosen)
-        ]
-
-
 def _is_compared(record: Record, scope: str, now: datetime) -> bool:
     return (
         record.scope == scope
@@ -138,7 +91,8 @@ class PairJudge:
         """
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
-        self._finder = PairFinder(writer.store, index, vectors)
+        self._index = index
+        self._vectors = vectors
         self._clock = writer.clock
         self._lock = ForkSafeLock()
         self._position: int | None = None
@@ -226,23 +180,16 @@ class PairJudge:
     def _judge(self, entry: JournalEntry, changes: dict[str, Change]) -> None:
         """Add the changes of the records that are linked to a changed one, or similar to it."""
         name, now = _get_id(entry), self._clock()
-        if entry.after is None or entry.operation in _WITHDRAWALS:
-            for old in list(self._get(self._store.citing([name]), changes)):
-                if old.replaced_by == name:
-                    _add(changes, old, self._revive(old))
-        marked = [
-            each
-            for each in self._get(self._store.citing([name]), changes)
-            if each.perhaps_replaced_by == name
-        ]
+        is_gone = entry.after is None or entry.operation in _WITHDRAWALS
+        for old in list(self._get(self._store.citing([name]), changes)):
+            if old.perhaps_replaced_by == name or (is_gone and old.replaced_by == name):
+                self._unlink(old, changes)
         record = next(iter(self._get([name], changes)), None)
-        for old in marked:
-            _add(changes, old, replace(old, perhaps_replaced_by=""))
         if record is None or not _is_compared(record, record.scope, now):
             return
         if record.perhaps_replaced_by and entry.edit is not None and entry.before is not None:
             _add(changes, record, replace(record, perhaps_replaced_by=""))
-        for similar in self._finder.find(record, entry.key, now):
+        for similar in self._find_similar(record, entry.key, now):
             for other in self._get([similar.record.id], changes):
                 (record,) = self._get([name], changes)
                 is_newer = entry.before is not None or get_start(record) >= get_start(other)
@@ -250,16 +197,53 @@ class PairJudge:
                 if _may_replace(old, new, now):
                     self._settle(old, new, similar, changes)
 
+    def _find_similar(self, record: Record, key: int, now: datetime) -> list[Similar]:
+        """Return the nearest comparable records of the same scope by words, then by vectors."""
+        allowed = Filter(scopes=(record.scope,), alive_at=now, headlines=False)
+        words = list(dict.fromkeys(tokenize(record.content)))[:_MAX_WORDS]
+        query = CandidateQuery(words=[(word, 1.0) for word in words])
+        keys = self._index.search_any("record", query, allowed, _POOL) if words else []
+        cosines = {} if self._vectors is None else self._vectors.find_similar("record", key, allowed.scopes)
+        nearest = sorted(cosines, key=lambda other: -cosines[other])[: NEAREST + 1]
+        keys = [other for other in dict.fromkeys((*keys, *nearest)) if other != key]
+        found = {
+            other: value
+            for other, value in zip(keys, read_or_none(self._store.records, keys), strict=True)
+            if value is not None and _is_compared(value, record.scope, now)
+        }
+        held = self._index.frequencies("record", words, allowed.scopes)
+        total = self._store.measure("record", allowed.scopes).passages
+        others = list(found)
+        texts = [set(tokenize(found[other].content)) for other in others]
+        contexts = {others[number]: each for number, each in rank_similar(words, texts, held, total)}
+        last = PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
+        chosen = [*list(contexts)[:NEAREST], *(other for other in nearest if other in found)]
+        return [
+            Similar(
+                found[other],
+                cosines.get(other),
+                contexts.get(other, last)._replace(
+                    has_same_category=found[other].category == record.category
+                ),
+            )
+            for other in dict.fromkeys(chosen)
+        ]
+
     def _unlink_erased(self, changes: dict[str, Change]) -> None:
         """Add the changes of the records that are linked to an erased one, of which the journal has no id."""
         linked = [each for each in self._store.find(Filter()) if each.replaced_by or each.perhaps_replaced_by]
         targets = {name for each in linked for name in (each.replaced_by, each.perhaps_replaced_by) if name}
         left = {each.id for each in self._store.records(sorted(targets))}
-        for old in self._get([each.id for each in linked], changes):
-            if old.perhaps_replaced_by and old.perhaps_replaced_by not in left:
-                _add(changes, old, replace(old, perhaps_replaced_by=""))
-            elif old.replaced_by and old.replaced_by not in left:
-                _add(changes, old, self._revive(old))
+        for old in list(self._get([each.id for each in linked], changes)):
+            if not {old.perhaps_replaced_by, old.replaced_by} <= {*left, ""}:
+                self._unlink(old, changes)
+
+    def _unlink(self, old: Record, changes: dict[str, Change]) -> None:
+        """Add the change of a record that a later one no longer marks, or else no longer ends."""
+        if old.perhaps_replaced_by:
+            _add(changes, old, replace(old, perhaps_replaced_by=""))
+        else:
+            _add(changes, old, self._revive(old))
 
     def _revive(self, old: Record) -> Record:
         """Return a record that a withdrawn one had ended, as it was valid before; unchanged if a person ended it."""

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from reverie.consolidation.asking import MonthUsage
+from reverie.consolidation.asking import ExamReport, MonthUsage
 from reverie.consolidation.dreams import ALL, Dreams, PassOutcome
 from reverie.consolidation.gatherer import ACTOR, WindowKind
 from reverie.consolidation.inbox import Verdict, WaitingPlan
@@ -21,7 +21,6 @@ from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import ApplyResult, Plan
 from reverie.consolidation.registry import DREAM, PASSES
 from reverie.consolidation.rule_learning import read_consolidated_position
-from reverie.consolidation.trust import ExamReport
 from reverie.context.retrieval import FRESH
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.change import Change

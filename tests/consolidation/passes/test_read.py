@@ -134,13 +134,15 @@ def test_refusals_and_timeouts_lose_nothing_and_are_called_what_they_are(
 ) -> None:
     talk(memory, SAID, "Noted.")
     model.error = error
-    clock.now += timedelta(hours=2)
-    memory.dreams.run_due()
-    [entry] = memory.dreams.log()
-    assert str(entry["why"]).startswith("timeout") is isinstance(error, ModelTimeout)
-    assert [each.content for each in memory.pages.paragraphs()], "a rule tells it"
+    for _ in range(3):
+        clock.now += timedelta(hours=2)
+        memory.dreams.run_due()
+        assert len(memory.pages.paragraphs()) == 1, "a rule tells it, once"
+    for entry in memory.dreams.log():
+        assert str(entry["why"]).startswith("timeout") is isinstance(error, ModelTimeout)
+    assert len(model.prompts("read")) == 3
     model.error = None
-    clock.now += timedelta(minutes=2)
+    clock.now += timedelta(hours=2)
     memory.dreams.run_due()
     assert contents(memory) == [QUOTE]
     assert len(memory.pages.paragraphs()) == 1

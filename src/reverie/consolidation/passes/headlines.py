@@ -128,13 +128,11 @@ class HeadlineWriter:
             self._refuse(proposal, why, for_good=why.startswith(DENIED))
             return
         records = [self._records[name] for name in proposal.parts]
-        # Of two processes that sum up the same records at once, the second finds the id taken.
-        name = compute_parts_version(records)[:12]
         try:
             headline = build_headline(
                 records,
                 proposal.content,
-                id=self._view.new_id() if name in self._view.ended else name,
+                id=self._view.new_id(),
                 now=self._view.now,
                 category=None if proposal.category is None else validate_category(proposal.category),
                 tags=normalize_labels(proposal.tags, name="tag"),
