@@ -153,16 +153,8 @@ def dripping(seconds: float) -> Step:
 
 def streaming_slowly(handler: Handler) -> None:
     """Stream an answer of many words with pauses between them."""
-    handler.send_response(200)
-    handler.send_header("content-type", "text/event-stream")
-    handler.send_header("connection", "close")
-    handler.end_headers()
     pieces = _anthropic_pieces if handler.speaks_anthropic else _openai_pieces
-    for piece in pieces("word " * 100, "stop", ()):
-        handler.wfile.write(piece)
-        handler.wfile.flush()
-        time.sleep(0.05)
-    handler.close_connection = True
+    _stream(handler, pieces("word " * 100, "stop", ()), pause_s=0.05)
 
 
 def hangs_up(handler: Handler) -> None:
@@ -173,21 +165,12 @@ def hangs_up(handler: Handler) -> None:
 
 def cut(handler: Handler) -> None:
     """Promise more than is sent, or end a stream before its end."""
-    handler.send_response(200)
     if handler.asked.get("stream"):
-        handler.send_header("content-type", "text/event-stream")
-        handler.send_header("connection", "close")
-        handler.end_headers()
         pieces = _anthropic_pieces if handler.speaks_anthropic else _openai_pieces
-        for piece in pieces("Half of it", "stop", ())[:2]:
-            handler.wfile.write(piece)
+        _stream(handler, pieces("Half of it", "stop", ())[:2])
     else:
-        handler.send_header("content-type", "application/json")
-        handler.send_header("content-length", "5000")
-        handler.end_headers()
-        handler.wfile.write(b'{"id": "x", "choices": [{"message": {"content": "Half')
-    handler.wfile.flush()
-    handler.close_connection = True
+        handler.send(200, b'{"choices": [{"message": {"content": "Half', {"content-length": "5000"})
+        handler.close_connection = True
 
 
 def is_no_json(handler: Handler) -> None:
@@ -195,7 +178,7 @@ def is_no_json(handler: Handler) -> None:
     handler.send(200, b"<html>gateway</html>")
 
 
-def _stream(handler: Handler, pieces: list[bytes]) -> None:
+def _stream(handler: Handler, pieces: list[bytes], *, pause_s: float = 0.0) -> None:
     handler.send_response(200)
     handler.send_header("content-type", "text/event-stream")
     handler.send_header("connection", "close")
@@ -203,6 +186,7 @@ def _stream(handler: Handler, pieces: list[bytes]) -> None:
     for piece in pieces:
         handler.wfile.write(piece)
         handler.wfile.flush()
+        time.sleep(pause_s)
     handler.close_connection = True
 
 
