@@ -42,6 +42,7 @@ def test_the_sentence_that_says_so_is_kept_and_not_the_start_of_the_turn(memory:
     assert record.source == "session:cli:1"
     assert record.references == (asked, "src/db.py")
     assert set(record.tags) == {"postgresql", "python"}
+    assert memory.consolidate_session("cli:1") == [], "it is a decision, and no insight too"
 
 
 @pytest.mark.parametrize(
@@ -355,21 +356,6 @@ def test_a_later_summary_takes_the_place_of_the_earlier(memory: Memory, clock: M
     assert kept.archived
 
 
-def test_what_is_remembered_as_a_decision_does_not_become_an_insight_too(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "We decided to use PostgreSQL.")
-    assert memory.consolidate_session("cli:1") == []
-
-
-LONG_DECISION = (
-    "We decided to use PostgreSQL for the ledger, because it is what the team knows, and because the "
-    "accountants already read it with their own tools."
-)
-
-
-def contents_of(memory: Memory) -> list[str]:
-    return [record.content for record in memory.list()]
-
-
 def test_what_a_session_concluded_is_not_stored_again_when_it_is_said_again(
     memory: Memory, clock: MovableClock
 ) -> None:
@@ -378,10 +364,8 @@ def test_what_a_session_concluded_is_not_stored_again_when_it_is_said_again(
     chat.add("user", "We decided to use PostgreSQL for the ledger.", at=old)
     chat.add("assistant", "Noted.", at=old)
     memory.consolidate_session("cli:1")
-    assert contents_of(memory) == ["We decided to use PostgreSQL for the ledger."]
-    again = memory.session("cli:2")
-    again.add("user", "We decided to use PostgreSQL for the ledger.")
-    again.add("assistant", "Noted.")
+    assert [record.content for record in memory.list()] == ["We decided to use PostgreSQL for the ledger."]
+    exchange(memory.session("cli:2"), "We decided to use PostgreSQL for the ledger.")
     (record,) = memory.list()
     assert record.seen_count == 2
 
