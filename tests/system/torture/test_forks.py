@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -14,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory
-from reverie.search.analyzer import analyze
-from reverie.stores.sqlite.store import SQLiteStore
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 
@@ -97,34 +94,6 @@ def test_a_child_is_not_held_up_by_a_thread_that_it_does_not_have(where: str | P
             thread.join()
         write(memory)
         assert memory.admin.check() == []
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_reader_that_waits_for_another_reader_does_not_hold_up_a_fork(tmp_path: Path) -> None:
-    reading, other_read = threading.Event(), threading.Event()
-    with contextlib.closing(SQLiteStore(tmp_path / "reverie.db", analyse=analyze)) as store:
-
-        def read_and_wait() -> None:
-            with store.reading():
-                store.sequence()
-                reading.set()
-                assert other_read.wait(60)
-
-        def read_during_the_fork() -> None:
-            assert reading.wait(60)
-            time.sleep(0.2)
-            store.sequence()
-            other_read.set()
-
-        threads = [threading.Thread(target=run) for run in (read_and_wait, read_during_the_fork)]
-        for thread in threads:
-            thread.start()
-        assert reading.wait(60)
-        try:
-            assert child_succeeds(store.sequence)
-        finally:
-            for thread in threads:
-                thread.join()
 
 
 @pytest.mark.slow

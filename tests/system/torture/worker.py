@@ -270,36 +270,20 @@ class JumpingClock:
         return datetime.now(UTC) + self._offset
 
 
-def set_crash_points(
-    chance: float, seed: int, *, only: tuple[str, str] | None = None, at: int | None = None
-) -> None:
-    """Let this process kill itself at the crash points.
-
-    Args:
-        chance: Probability of a kill whenever one is reached, 0 to 1.
-        seed: Seed of the random choices.
-        only: The only one to use; None for all.
-        at: Number of the kill, in place of a random one: 0 before the first call of the step, 1 after it, 2 before
-            the second call, and so on.
-    """
+def set_crash_points(chance: float, seed: int) -> None:
+    """Let this process kill itself before or after a crash point, with that chance whenever one is reached."""
     choice = random.Random(seed)
-    for module, name in CRASH_POINTS if only is None else (only,):
+    for module, name in CRASH_POINTS:
         owner: Any = import_module(module)
         *within, attribute = name.split(".")
         for part in within:
             owner = getattr(owner, part)
-        setattr(owner, attribute, _add_crash_point(getattr(owner, attribute), choice, chance, at))
+        setattr(owner, attribute, _add_crash_point(getattr(owner, attribute), choice, chance))
 
 
-def _add_crash_point(
-    step: Callable[..., Any], choice: random.Random, chance: float, at: int | None
-) -> Callable[..., Any]:
-    times = [0]
-
+def _add_crash_point(step: Callable[..., Any], choice: random.Random, chance: float) -> Callable[..., Any]:
     def stepped(*args: Any, **kwargs: Any) -> Any:
-        number, times[0] = times[0], times[0] + 1
-        dies = choice.random() < chance if at is None else number == at // 2
-        before = choice.random() < 0.5 if at is None else at % 2 == 0
+        dies, before = choice.random() < chance, choice.random() < 0.5
         if dies and before:
             os.kill(os.getpid(), signal.SIGKILL)
         result = step(*args, **kwargs)
