@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, get_type_hints
 
 from reverie.domain.category import validate_category
-from reverie.domain.conversation import (
-    SessionState,
-    ToolCall,
-    Turn,
-    validate_session,
-    validate_session_id,
-    validate_turn,
-)
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.lazy_regex import defer_regex
@@ -41,7 +34,7 @@ from reverie.domain.record import (
     validate_record,
 )
 from reverie.domain.text import timestamps
-from reverie.domain.text.ids import validate_id
+from reverie.domain.text.ids import NewId, validate_id
 from reverie.domain.text.json_values import describe_type
 from reverie.files import layout
 from reverie.files.names import parse_session_id
@@ -97,18 +90,18 @@ class PageRow(NamedTuple):
     line: Line
 
 
-class ParsedLine(NamedTuple):
-    """A line of a file of JSON Lines.
+class ParsedSession(NamedTuple):
+    """The content of a session's file.
 
     Attributes:
-        number: Its number, counted from 1.
-        fields: Its fields; None if it cannot be parsed.
-        why: Why it cannot be parsed; empty if it can.
+        state: The session.
+        turns: Its turns.
+        broken: Why lines could not be parsed.
     """
 
-    number: int
-    fields: Fields | None
-    why: str = ""
+    state: SessionState
+    turns: list[Turn]
+    broken: list[str]
 
 
 # -- files of each form --------------------------------------------------------------------------------------
@@ -120,7 +113,7 @@ def read_record(path: str, data: bytes) -> Fields:
     Raises:
         InvalidInput: it cannot be parsed; the message says what is wrong, with the line where possible.
     """
-    return _parse_object(_decode_text(path, data), _RECORD)
+    return _parse_record(_decode_text(path, data))
 
 
 def read_rows(path: str, data: bytes) -> list[PageRow]:
@@ -170,7 +163,7 @@ def read_row(row: PageRow, place: layout.FileLocation) -> dict[str, Any]:
         moment = timestamps.parse_time(created_at, name="time")
     except InvalidInput as error:
         raise InvalidInput(f"{before}{error}") from None
-    found = _parse_object(others or "{}", _RECORD, line=row.number)
+    found = _parse_record(others or "{}", line=row.number)
     category = found.get("category", given)
     usual = {"kind": layout.infer_line_kind(place, category), "category": category}
     tags = merge_visible_tags(found.get("tags", ()), line.tags)
@@ -183,29 +176,52 @@ def merge_visible_tags(tags: Sequence[str], visible: Sequence[str]) -> tuple[str
     return normalize_labels([*kept, *(tag for tag in visible if tag not in kept)], name="tag")
 
 
-def read_lines(path: str, data: bytes) -> list[ParsedLine]:
-    """Parse the lines of a file that are not blank: a session, and then its turns.
+def read_session(
+    path: str, data: bytes, *, now: datetime, new_id: NewId, check: Callable[[Turn], None]
+) -> ParsedSession:
+    """Parse the file of a session, line by line; what is missing is as in a new session or turn.
 
-    A line that cannot be parsed, or has the id of a line above it, is returned with the reason.
+    Args:
+        path: The path of the file.
+        data: Its content.
+        now: The current time.
+        new_id: Returns a new id.
+        check: Raises `InvalidInput` for a turn that cannot be imported.
 
     Raises:
-        InvalidInput: no line can be parsed, or the file as a whole is not valid.
+        InvalidInput: no turn can be parsed, or the file as a whole is not valid.
     """
     text = _decode_text(path, data, errors="surrogateescape")
-    if not text.strip():
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
         raise EmptiedFile("it is empty: delete the file, or restore what stood there")
-    found: list[ParsedLine] = []
-    numbers: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            forms = _TURN if found else _STATE
-            try:
-                found.append(ParsedLine(number, _parse_line(line, forms, number, numbers)))
-            except InvalidInput as error:
-                found.append(ParsedLine(number, None, str(error)))
-    if all(line.why for line in found):
-        raise InvalidInput(found[0].why)
-    return found
+    place, at = layout.parse_path(path), timestamps.format_time(now)
+    usual = {"id": None if place is None else parse_session_id(place.name), "created_at": at}
+    broken: list[str] = []
+    try:
+        state = SessionState.from_dict({**usual, **_parse_line(SessionState, *lines[0])})
+    except InvalidInput as error:
+        broken.append(_locate_error(error, lines[0][0]))
+        state = SessionState.from_dict(usual)
+    if layout.build_session_path(state.id) != path and usual["id"] != state.id:
+        raise InvalidInput(f"line 1: the id {state.id!r} is not that of the file: put the file's own back")
+    turns: dict[str, Turn] = {}
+    for number, line in lines[1:]:
+        try:
+            fields = {"role": "user", "at": at, "scope": state.scope, **_parse_line(Turn, number, line)}
+            if (fields.get("session", state.id), fields["scope"]) != (state.id, state.scope):
+                raise InvalidInput("its session or scope is not that of the file: take the field out")
+            values = {"id": new_id(), **fields, "session": state.id, "position": len(turns)}
+            turn = Turn.from_dict(values)
+            if turn.id in turns:
+                raise InvalidInput(f"the id {turn.id!r} is that of a line above: take it out of one")
+            check(turn)
+            turns[turn.id] = turn
+        except InvalidInput as error:
+            broken.append(_locate_error(error, number))
+    if broken and not turns:
+        raise InvalidInput(broken[0])
+    return ParsedSession(state, list(turns.values()), broken)
 
 
 def read_page(path: str, data: bytes, *, was: str = "") -> str:
@@ -309,12 +325,12 @@ _SURROGATES = defer_regex("[\udc80-\udcff]")
 _decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_refuse_constant).decode
 
 
-def _parse_object(text: str, forms: _Forms, *, line: int = 0) -> dict[str, Any]:
-    """Return the fields of a JSON object, checked; refuse unknown ones.
+def _parse_object(text: str, names: Collection[str], *, line: int = 0) -> dict[str, Any]:
+    """Return the fields of a JSON object; refuse unknown ones.
 
     Args:
         text: The object.
-        forms: The forms of the known fields.
+        names: The known fields.
         line: The number of its line in a file of several; 0 in a file of one.
     """
     before = f"line {line}: " if line else ""
@@ -336,29 +352,35 @@ def _parse_object(text: str, forms: _Forms, *, line: int = 0) -> dict[str, Any]:
         raise InvalidInput(
             f"{before}it is not JSON that can be read: a number is too long, or it is too deep"
         ) from None
-    if forms is _RECORD and isinstance(found, dict):
+    if names is _RECORD and isinstance(found, dict):
         found = move_former_metadata(found)
     if not isinstance(found, dict):
         raise InvalidInput(f"{before}it is {describe_type(found)}: it should be one JSON object, {{…}}")
-    if unknown := [name for name in found if name not in forms]:
+    if unknown := [name for name in found if name not in names]:
         key = re.search(rf'"{re.escape(unknown[0])}"\s*:', text)
         if not line and key is not None and "\n" in text[: key.start()]:
             before = f"line {text.count(chr(10), 0, key.start()) + 1}: "  # the log does not name the field
-        raise InvalidInput(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
+        raise InvalidInput(f"{before}unknown field {unknown[0]!r}: use {', '.join(names)}")
+    return found
+
+
+def _parse_record(text: str, *, line: int = 0) -> dict[str, Any]:
+    """Return the fields of a record in JSON, each checked by its form."""
+    found = _parse_object(text, _RECORD, line=line)
     try:
-        return {name: forms[name].parse(name, value) for name, value in found.items()}
+        return {name: _RECORD[name].parse(name, value) for name, value in found.items()}
     except InvalidInput as error:
-        raise InvalidInput(f"{before}{error}") from None
+        raise InvalidInput(_locate_error(error, line)) from None
 
 
-def _parse_line(text: str, forms: _Forms, number: int, seen: dict[str, int]) -> Fields:
+def _parse_line(kind: type[SessionState | Turn], number: int, text: str) -> dict[str, Any]:
     if _SURROGATES.search(text):
-        raise InvalidInput(f"line {number}: it is not UTF-8 text: save it as UTF-8")
-    fields = _parse_object(text, forms, line=number)
-    name = fields.get("id")
-    if name is not None and seen.setdefault(name, number) != number:
-        raise InvalidInput(f"lines {seen[name]} and {number} have the same id {name!r}: take it out of one")
-    return fields
+        raise InvalidInput("it is not UTF-8 text: save it as UTF-8")
+    return _parse_object(text, [each.name for each in fields(kind)], line=number)
+
+
+def _locate_error(error: InvalidInput, line: int) -> str:
+    return str(error) if not line or str(error).startswith("line ") else f"line {line}: {error}"
 
 
 # -- fields --------------------------------------------------------------------------------------------------
@@ -395,24 +417,12 @@ class _Form(NamedTuple):
         )
 
 
-_Forms = Mapping[str, _Form]
-
-
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_call(value: Any) -> bool:
-    names = {"id", "name", "arguments"}
-    return (
-        isinstance(value, dict)
-        and {"id", "name"} <= value.keys() <= names
-        and all(map(_is_text, value.values()))
-    )
 
 
 _TEXT = _Form("text, in quotes", _is_text)
@@ -438,11 +448,6 @@ _BY_TYPE: Mapping[Any, _Form] = MappingProxyType(
         datetime | None: _TIME.or_none(),
         str | None: _TEXT.or_none(),
         tuple[str, ...]: _LABELS,
-        tuple[ToolCall, ...]: _Form(
-            'a list of {"id", "name", "arguments"}, all of them texts',
-            lambda value: isinstance(value, list) and all(map(_is_call, value)),
-            lambda value: tuple(ToolCall(**call) for call in value),
-        ),
         Mapping[str, str]: _Form(
             'an object of texts, such as {"name": "value"}',
             lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
@@ -453,13 +458,10 @@ _BY_TYPE: Mapping[Any, _Form] = MappingProxyType(
 """Forms of fields by the types that their classes declare."""
 
 
-def _list_forms(kind: type) -> _Forms:
-    """Return the form of each field of a class; all but those of `_BY_TYPE` are texts."""
-    forms = {name: _BY_TYPE.get(hint, _TEXT) for name, hint in get_type_hints(kind).items()}
-    return forms | {"id": _TEXT._replace(read=validate_id)} if kind is Record else forms
-
-
-_RECORD, _STATE, _TURN = map(_list_forms, (Record, SessionState, Turn))
+_RECORD: Mapping[str, _Form] = MappingProxyType(
+    {name: _BY_TYPE.get(hint, _TEXT) for name, hint in get_type_hints(Record).items()}
+    | {"id": _TEXT._replace(read=validate_id)}
+)
 
 
 # -- values --------------------------------------------------------------------------------------------------
@@ -513,40 +515,6 @@ def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
     """Return the time of a new record that has none: now, or noon of the day of its file."""
     day = parse_daily_note_day(f"{place.name}.md") if place.is_day else None
     return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
-
-
-def build_session_state(fields: Fields, *, path: str, now: datetime) -> SessionState:
-    """Return the session that the first line of a file describes; missing fields are as in a new session.
-
-    Raises:
-        InvalidInput: a field is not of its form, or the id is not that of the file.
-    """
-    place = layout.parse_path(path)
-    named = None if place is None else parse_session_id(place.name)
-    session_id = validate_session_id(fields.get("id", named))
-    if layout.build_session_path(session_id) != path and named != session_id:
-        raise InvalidInput(f"line 1: the id {session_id!r} is not that of the file: put the file's own back")
-    return validate_session(SessionState(**{"created_at": now, **fields, "id": session_id}))
-
-
-def build_turn(line: ParsedLine, *, id: str, state: SessionState, position: int, now: datetime) -> Turn:
-    """Return the turn that a line describes; missing fields are as in a new turn.
-
-    Raises:
-        InvalidInput: a field is not of its form or missing, or it belongs to another session.
-    """
-    fields, place = line.fields or {}, f"line {line.number}"
-    if fields.get("session", state.id) != state.id:
-        raise InvalidInput(f"{place}: its session is not that of the file: take the field out")
-    if "content" not in fields:
-        raise InvalidInput(f"{place}: the field 'content' is missing")
-    if fields.get("scope", state.scope) != state.scope:
-        raise InvalidInput(f"{place}: its scope is not that of the session: take the field out")
-    began = {"role": "user", "at": now, "scope": state.scope}
-    try:
-        return validate_turn(Turn(**{**began, **fields, "id": id, "session": state.id, "position": position}))
-    except InvalidInput as error:
-        raise InvalidInput(f"{place}: {error}") from None
 
 
 def build_page(name: str, content: str, *, now: datetime) -> Page:

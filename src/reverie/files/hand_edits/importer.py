@@ -54,7 +54,7 @@ from reverie.files.hand_edits.merge import (
 from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
-from reverie.files.parsing import BrokenFile, ParsedLine
+from reverie.files.parsing import BrokenFile
 from reverie.files.scan import BROKEN, FolderScan, scan
 from reverie.files.state import FileState
 from reverie.stores.living_page import PageDecision, decide_edit
@@ -131,19 +131,17 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
             "%s was edited and is written again: see `reverie forget` and `reverie redact`", file.path
         )
         return run.settle(file)
-    first, *others = parsing.read_lines(file.path, file.data)
-    state = parsing.build_session_state(first.fields or {}, path=file.path, now=run.now)
+
+    def check(turn: Turn) -> None:
+        if run.store.turns([turn.id]):
+            raise InvalidInput(f"the id {turn.id!r} is that of another turn: take it out")
+        if run.find_forgotten([turn]):
+            raise InvalidInput("it was forgotten on request: put [forgotten] there")
+
+    found = parsing.read_session(file.path, file.data, now=run.now, new_id=run.new_id, check=check)
+    state, turns, broken = found
     if run.store.journal(id=state.id, limit=1) and not run.has_reappeared(file, state.id):
         return run.settle(file)
-    turns: list[Turn] = []
-    broken = [first.why] if first.why else []
-    for line in others:
-        try:
-            turns.append(_build_turn(run, line, state, len(turns)))
-        except InvalidInput as error:
-            broken.append(str(error))
-    if broken and not turns:
-        raise InvalidInput(broken[0])
     if state.window_start > len(turns):
         raise InvalidInput(f"line 1: window_start is {state.window_start}: there are {len(turns)} turns")
     values: list[Value] = [state, *turns]
@@ -153,18 +151,6 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
         why = f"{'; '.join(broken[:3])}; all other lines are imported: delete it when you are done"
         run.report_problem(copy, why)
     return run.settle(file)
-
-
-def _build_turn(run: HandEditRun, line: ParsedLine, state: SessionState, position: int) -> Turn:
-    if line.fields is None:
-        raise InvalidInput(line.why)
-    name = line.fields.get("id") or run.new_id()
-    turn = parsing.build_turn(line, id=name, state=state, position=position, now=run.now)
-    if run.store.turns([name]):
-        raise InvalidInput(f"line {line.number}: the id {name!r} is that of another turn: take it out")
-    if run.find_forgotten([turn]):
-        raise InvalidInput(f"line {line.number}: it was forgotten on request: put [forgotten] there")
-    return turn
 
 
 def import_missing_page(run: HandEditRun, path: str) -> None:
