@@ -47,7 +47,7 @@ def folded(name: str) -> str:
 
 def test_a_name_without_anything_awkward_stands_as_it_is() -> None:
     for session in ["telegram:12345", "chat_1", "web:user@example.org", "a.b-c+d=e,f", "微信:小明", "дом:2"]:
-        assert build_file_name(session, windows=False) == session
+        assert build_file_name(session) == session
 
 
 def test_what_is_not_safe_is_encoded() -> None:
@@ -69,36 +69,31 @@ def test_what_is_not_safe_is_encoded() -> None:
         ("café", "café~850f7dc4"),
         ("cafe\u0301", "cafe%CC%81~81ef060b"),
     ]:
-        assert build_file_name(session, windows=False) == name
+        assert build_file_name(session) == name
         assert parse_session_id(name) == session
 
 
-def test_a_colon_is_encoded_on_windows_alone_and_both_are_read_everywhere() -> None:
-    assert build_file_name("telegram:12345", windows=True) == "telegram%3A12345"
-    assert parse_session_id("telegram%3A12345") == parse_session_id("telegram:12345") == "telegram:12345"
-
-
-@given(sessions, st.booleans())
-def test_every_name_is_safe(session: str, windows: bool) -> None:
-    name = build_file_name(session, windows=windows)
+@given(sessions)
+def test_every_name_is_safe(session: str) -> None:
+    name = build_file_name(session)
     assert len(name.encode()) <= LONGEST_NAME
     assert not name.startswith(".")
     assert not name.endswith((".", " "))
     assert not DEVICES.fullmatch(name)
-    assert not set(name) & set('/\\<>"|?*\0' + (":" if windows else ""))
+    assert not set(name) & set('/\\<>"|?*\0')
     assert all(char.isprintable() and not char.isspace() for char in name)
 
 
-@given(sessions, st.booleans())
-def test_every_name_that_is_not_cut_is_read_back(session: str, windows: bool) -> None:
-    name = build_file_name(session, windows=windows)
+@given(sessions)
+def test_every_name_that_is_not_cut_is_read_back(session: str) -> None:
+    name = build_file_name(session)
     expected = None if "~~" in name else session
     assert parse_session_id(name) == expected
 
 
 @given(anything, st.sampled_from(["NFC", "NFD"]))
 def test_a_file_system_may_spell_the_name_in_its_own_way(session: str, form: str) -> None:
-    name = build_file_name(session, windows=False)
+    name = build_file_name(session)
     assume("~~" not in name)
     assert parse_session_id(unicodedata.normalize(form, name)) == session
 

@@ -163,17 +163,10 @@ class MemoryFolder:
             rows: The journal entries of the erasure.
             values: The erased values, in all their versions.
         """
-        paths = frozenset({*self.find_paths(values), build_page_path(MEMORY_PAGE)})
-        self._mirror.erased = dict.fromkeys((row.sequence for row in rows), paths)
-
-    def find_paths(self, values: Iterable[Value]) -> list[str]:
-        """Return the files that may show some values, relative to the memory's folder."""
-        paths: dict[str, None] = {}
-        for value in values:
-            paths[build_path(value)] = None
-            if isinstance(value, Record) and (page := self._state.locate(value.id)) is not None:
-                paths[page] = None
-        return list(paths)
+        values = list(values)
+        pages = (self._state.locate(value.id) for value in values if isinstance(value, Record))
+        paths = {*map(build_path, values), *filter(None, pages), build_page_path(MEMORY_PAGE)}
+        self._mirror.erased = dict.fromkeys((row.sequence for row in rows), frozenset(paths))
 
     def flush(self, timeout_s: float = 60.0) -> bool:
         """Write the files of all changes so far, and wait until the background has nothing to do.
@@ -505,7 +498,6 @@ class FolderWatcher:
         self._tell = tell
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._problems: set[tuple[str, str]] = set()
 
     def start(self) -> None:
         """Examine all files, and watch from now on. Starting it twice is an error."""
@@ -533,21 +525,19 @@ class FolderWatcher:
 
     def _run(self) -> None:
         pause_s = 0.0
+        known: set[tuple[str, str]] = set()
         while not self._stopping.wait(pause_s):
             began = time.monotonic()
-            self._import_changes()
+            try:
+                report = self._take_in()
+            except (StoreError, OSError) as error:
+                _log.warning("the files could not be examined, which is tried again in a moment: %s", error)
+            else:
+                problems = {(problem.path, problem.why) for problem in report.problems}
+                if report.taken or report.lost or problems - known:
+                    self._tell(report)
+                known = problems
             pause_s = max(POLL_S, (time.monotonic() - began) / _WATCHING_SHARE)
-
-    def _import_changes(self) -> None:
-        try:
-            report = self._take_in()
-        except (StoreError, OSError) as error:
-            _log.warning("the files could not be examined, which is tried again in a moment: %s", error)
-            return
-        problems = {(problem.path, problem.why) for problem in report.problems}
-        if report.taken or report.lost or problems - self._problems:
-            self._tell(report)
-        self._problems = problems
 
 
 _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()

@@ -382,10 +382,10 @@ class _Batch:
 
     def _find_room(self, stem: str) -> str:
         """Return the last page of a stem, or the next one if that is full."""
-        pages = self._ledger.count_lines(stem)
+        pages = self._ledger.find_pages(stem)
         path = max(pages, key=lambda each: layout.split_numbered_path(each)[1], default=f"{stem}.md")
         file = self._ledger.find(path)
-        is_full = pages.get(path, 0) >= layout.MAX_LINES or (
+        is_full = len(pages.get(path, ())) >= layout.MAX_LINES or (
             file is not None and file.size > layout.MAX_PAGE_BYTES
         )
         return layout.build_numbered_path(stem, layout.split_numbered_path(path)[1] + 1) if is_full else path

@@ -3,7 +3,6 @@
 Letters, digits and `_ - . : @ + = ,` are unchanged, letters of other scripts too. Every other character
 becomes `%` and two hexadecimal digits for each of its bytes in UTF-8. So `telegram:12345` is unchanged.
 
-* On Windows `:` is encoded as well; a name is read the same way everywhere.
 * A dot at the beginning or end, and the first letter of a name that Windows keeps for devices (`con`, `nul`,
   `com1`), are encoded.
 * Some file systems treat `Chat` and `chat`, or two spellings of `é`, as one name. An id that changes when it
@@ -27,7 +26,6 @@ from reverie.domain.lazy_regex import defer_regex
 LONGEST_NAME = 180
 """Longest name in bytes, without `.jsonl`. File systems allow 255; the rest is for derived names."""
 
-_ENCODES_COLON = os.name == "nt"
 _PLAIN_ID = defer_regex(r"[a-z0-9_-](?:[a-z0-9_.:@+=,-]*[a-z0-9_:@+=,-])?")
 _KEPT = frozenset("_-.:@+=,")
 _DEVICE = defer_regex(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.IGNORECASE)
@@ -37,22 +35,21 @@ _URL = defer_regex("[A-Za-z][A-Za-z0-9+.-]*://")
 _BYTES = defer_regex(r"(?:%[0-9A-F]{2})+")
 
 
-def build_file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
+def build_file_name(session: str) -> str:
     """Return the name of a session's file, without its ending.
 
     Args:
         session: The session's id.
-        windows: Whether to encode `:`, which Windows does not allow.
 
-    >>> build_file_name("telegram:12345", windows=False)
+    >>> build_file_name("telegram:12345")
     'telegram:12345'
-    >>> build_file_name("../../x", windows=False)
+    >>> build_file_name("../../x")
     '%2E.%2F..%2Fx'
-    >>> build_file_name("slack:C024BE91L", windows=False)
+    >>> build_file_name("slack:C024BE91L")
     'slack:C024BE91L~5dfbf2e9'
     """
     device = _DEVICE.match(session) is not None
-    if _PLAIN_ID.fullmatch(session) and not (windows or device) and len(session) <= LONGEST_NAME:
+    if _PLAIN_ID.fullmatch(session) and not device and len(session) <= LONGEST_NAME:
         return session
     composed = unicodedata.normalize("NFC", session) == session
     last = len(session) - 1
@@ -62,8 +59,6 @@ def build_file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:
         else char
         for place, char in enumerate(session)
     ]
-    if windows:
-        parts = [_percent_encode(part) if part == ":" else part for part in parts]
     if device:
         parts[0] = _percent_encode(session[0])
     name = "".join(parts)
@@ -91,7 +86,7 @@ def parse_session_id(name: str) -> str | None:
         return None
     # A file system may return names in another normal form.
     for session in (decoded, unicodedata.normalize("NFC", decoded)):
-        if name in (build_file_name(session, windows=False), build_file_name(session, windows=True)):
+        if name == build_file_name(session):
             return session
         if tagged and _hash_session(session)[:8] == tagged["tag"] and not _is_settled(session):
             return session

@@ -21,7 +21,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import Line, is_visible_tag, parse_line
-from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
+from reverie.domain.page import HISTORY, parse_daily_note_day
 from reverie.domain.record import (
     HOME_LAYERS,
     KINDS,
@@ -494,7 +494,9 @@ def build_record(
     if "category" not in given and place.form == "record":
         given["category"] = None if place.category is None else validate_category(place.category)
     is_by_hand = "created_at" not in given  # what the program leaves out of a file has its usual value
-    created = given.setdefault("created_at", _infer_created_at(place, now))
+    day = parse_daily_note_day(f"{place.name}.md") if place.is_day else None
+    at = now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
+    created = given.setdefault("created_at", at)
     named = given.get("kind") or ("event" if place.is_day else infer_kind(given.get("category")))
     intake = classify(
         str(given["content"]), origin=given.get("origin", "owner"), at=created, zone=UTC, kind=named
@@ -509,21 +511,6 @@ def build_record(
     for name in ("updated_at", "last_seen_at"):
         given.setdefault(name, created)
     return validate_record(Record(id=id, **given))
-
-
-def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
-    """Return the time of a new record that has none: now, or noon of the day of its file."""
-    day = parse_daily_note_day(f"{place.name}.md") if place.is_day else None
-    return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
-
-
-def build_page(name: str, content: str, *, now: datetime) -> Page:
-    """Return a page with this name and content.
-
-    Raises:
-        InvalidInput: the name is not valid, or the content is too long.
-    """
-    return validate_page(Page(name=validate_page_name(name), content=content, updated_at=now))
 
 
 def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:

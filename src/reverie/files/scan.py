@@ -173,7 +173,7 @@ class _Scanner:
             pass
         elif not stat.S_ISREG(mode):
             self._report(path, "it is no regular file: remove it")
-        elif not _is_utf_8(path):
+        elif any("\ud800" <= char <= "\udfff" for char in path):
             self._report(path, "its name is not UTF-8: rename it")
         else:
             self._present.add(path)
@@ -192,14 +192,6 @@ class _Scanner:
         for paths in (result.changed, result.added, result.missing, result.recovered, result.conflicts):
             paths.sort()
         return result
-
-
-def _is_utf_8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_within(path: str, places: Iterable[str]) -> bool:

@@ -190,17 +190,12 @@ class FileStateReader:
         """Return the paths of files that have to be written, whatever changes next."""
         return [path for (path,) in self._query("SELECT path FROM due ORDER BY path")]
 
-    def find_pages(self) -> dict[str, list[str]]:
-        """Return the ids of the records on every page."""
-        return {
-            path: _unpack_ids(ids) for path, ids in self._query("SELECT path, CAST(ids AS BLOB) FROM lines")
-        }
-
-    def count_lines(self, stem: str) -> dict[str, int]:
-        """Return the numbers of records on the pages of a stem such as `memory/records/work`."""
+    def find_pages(self, stem: str = "") -> dict[str, list[str]]:
+        """Return the ids of the records on every page, or on those of a stem such as `memory/records/work`."""
         # `/` is the character after `.`, so this selects exactly `{stem}.md`, `{stem}.2.md` and so on.
-        query = "SELECT path, length(ids) FROM lines WHERE path > ? AND path < ?"
-        return {path: size // _ID_BYTES for path, size in self._query(query, f"{stem}.", f"{stem}/")}
+        bounds = (f"{stem}.", f"{stem}/") if stem else ("", "~")
+        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM lines WHERE path > ? AND path < ?", *bounds)
+        return {path: _unpack_ids(ids) for path, ids in rows}
 
     def read_ids(self, path: str) -> list[str]:
         """Return the ids of the records on a page, in their order."""

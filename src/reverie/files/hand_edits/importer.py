@@ -31,6 +31,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import PageParts, split_page, strip_intact_block
 from reverie.domain.page import MEMORY as MEMORY_PAGE
+from reverie.domain.page import Page, validate_page, validate_page_name
 from reverie.domain.record import Record
 from reverie.domain.text.ids import is_id
 from reverie.files import parsing
@@ -75,7 +76,8 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         parts = split_page(text, was=was.outside, base=was.block or "")
         if file.base is not None and strip_intact_block(text) == text:
             decision = decide_edit(run.writer, was, parts)
-    written = parsing.build_page(name, parts.outside, now=run.read_moment(file))
+    page = Page(name=validate_page_name(name), content=parts.outside, updated_at=run.read_moment(file))
+    written = validate_page(page)
     theirs = run.drop_forgotten(written)
     if theirs != written:
         if not run.is_rebuild:

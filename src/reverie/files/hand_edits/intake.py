@@ -195,7 +195,9 @@ class HandEditRun:
                 and content.data == file.data
             ):
                 self.ledger.put_text(current._replace(pieces=content.pieces), file.data)
-            elif old is not None and self._was_written(file):
+            elif old is not None and is_earlier_content(
+                self.store, self.ledger, path, file.data, after=self.ledger.progress.sequence
+            ):
                 self.mark_due([path])  # written by a process that could not record it
             else:
                 yield file._replace(base=self.ledger.read_text(path))
@@ -242,11 +244,6 @@ class HandEditRun:
             return render_expected_content(self.store, self.ledger, file.path)
         except StoreCorrupt:
             return None
-
-    def _was_written(self, file: ChangedFile) -> bool:
-        """Return whether a process may have written a file and not recorded that."""
-        after = self.ledger.progress.sequence
-        return after > 0 and is_earlier_content(self.store, self.ledger, file.path, file.data, after=after)
 
     @cached_property
     def pending(self) -> set[str]:

@@ -11,7 +11,7 @@ the record that is most like the entry. Files are imported together, because ent
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -421,7 +421,9 @@ class RecordImporter:
     def _refuse(self, changes: Sequence[Change], outcome: _Outcome) -> None:
         """Refuse forgotten text, and records of the same content as another live record or entry."""
         self._run.refuse_forgotten(changes)
-        for record in _iter_live(changes):
+        for record in (change.after for change in changes):
+            if not isinstance(record, Record) or record.archived:
+                continue
             if (other := self._find_duplicate(record)) is not None:
                 raise InvalidInput(
                     f"it would say the same as the record {other.id!r}: change or delete one of them"
@@ -435,12 +437,6 @@ def _rank(file: ChangedFile) -> tuple[bool, bool, int, str]:
     """Return the order of import: known files, then those with the name of a record, each the last saved first."""
     is_named = file.place.form == "lines" or is_id(file.place.name)
     return file.written is None, not is_named, -file.stamp.mtime_ns, file.path
-
-
-def _iter_live(changes: Iterable[Change]) -> Iterator[Record]:
-    for change in changes:
-        if isinstance(change.after, Record) and not change.after.archived:
-            yield change.after
 
 
 def _build_archive_changes(records: Iterable[Record], run: HandEditRun) -> list[Change]:
