@@ -536,7 +536,7 @@ class _Batch:
         self._report.edited.append(path)
         self._ledger.mark_due([path])
         if (known := self._ledger.find(path)) is not None:
-            self._ledger.put([known._replace(mtime_ns=-1)])
+            self._ledger.put([known._replace(mtime_ns=-abs(known.mtime_ns))])
 
     def _keep_base_of_recovered(self, known: FileRecord | None) -> None:
         """Keep the base versions of edits that were put beside their files, for the import."""

@@ -207,15 +207,21 @@ class FileStateReader:
         rows = self._query("SELECT path, CAST(ids AS BLOB) FROM lines WHERE instr(ids, ?)", bytes.fromhex(id))
         return next((path for path, ids in rows if id in _unpack_ids(ids)), None)
 
-    def read_text(self, path: str) -> bytes | None:
-        """Return the text that was last written to a file; None if it is not known."""
+    def read_text(self, path: str, *, before_append: bool = False) -> bytes | None:
+        """Return the text that was last written to a file; None if it is not known.
+
+        Args:
+            path: The path of the file.
+            before_append: Whether to leave out what was appended last, if anything was.
+        """
         parts = self._query("SELECT CAST(data AS BLOB) FROM texts WHERE path = ? ORDER BY part", path)
+        is_cut = before_append and len(parts) > 1
         try:
-            text = b"".join(zlib.decompress(data) for (data,) in parts)
+            text = b"".join(zlib.decompress(data) for (data,) in (parts[:-1] if is_cut else parts))
         except zlib.error:
             return None
         file = self.find(path)
-        if not parts or (file is not None and file.checksum != compute_checksum(text)):
+        if not parts or (not is_cut and file is not None and file.checksum != compute_checksum(text)):
             return None
         return text
 

@@ -18,7 +18,7 @@ from reverie.domain.record import Record
 from reverie.files import layout
 from reverie.files.hand_edits.intake import HandEditReport
 from reverie.stores.tombstones import make_key, tombstone_keys
-from tests.files.hand_edit_fixture import DAY, EditedFolder, open_edited_folder
+from tests.files.hand_edit_fixture import DAY, EditedFolder, make_paragraph, open_edited_folder
 from tests.support.contract import factories
 from tests.support.contract.factories import NOW
 
@@ -393,6 +393,21 @@ def test_many_records_of_a_category_are_on_several_pages(
     assert [len(list_rows(folder, path)) for path in paths] == [10, 11, 10, 5]
     folder.change(make_note(12), replace(make_note(12), category="Notes"))
     assert len(list_rows(folder, paths[1])) == 11
+    folder.assert_settled()
+
+
+def test_what_the_program_has_just_appended_is_not_deleted_by_an_editor_that_was_open(
+    folder: EditedFolder,
+) -> None:
+    folder.add(make_note(1), make_paragraph(1, "First."))
+    stale = {path: folder.path(path).read_text() for path in (NOTES, "memory/HISTORY.md")}
+    folder.add(make_note(2), make_paragraph(2, "Second."))
+    for path, text in stale.items():
+        folder.path(path).write_text(text.replace("record 1", "record one").replace("First", "Before"))
+    assert sorted(edit.what for edit in folder.sync().taken) == ["changed", "changed"]
+    assert not folder.record(2).archived
+    assert folder.read("memory/HISTORY.md") == "Before.\n\nSecond.\n"
+    assert len(list_rows(folder)) == 2
     folder.assert_settled()
 
 

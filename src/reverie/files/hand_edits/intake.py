@@ -64,6 +64,7 @@ FORGOTTEN = "it holds what was forgotten on request: take that out, or delete th
 T = TypeVar("T")
 
 _ATTEMPTS = 20
+_UNSEEN_NS = 2_000_000_000  # what is appended so shortly before a save is not in the editor yet
 
 
 class HandEdit(NamedTuple):
@@ -200,7 +201,9 @@ class HandEditRun:
             ):
                 self.mark_due([path])  # written by a process that could not record it
             else:
-                yield file._replace(base=self.ledger.read_text(path))
+                written_ns = 0 if old is None else abs(old.mtime_ns)
+                is_unseen = 0 <= file.stamp.mtime_ns - written_ns < _UNSEEN_NS
+                yield file._replace(base=self.ledger.read_text(path, before_append=is_unseen))
 
     def read_recovered_files(self, paths: Iterable[str]) -> Iterator[ChangedFile]:
         """Yield the edits that came while their file was replaced."""
