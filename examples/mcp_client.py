@@ -28,7 +28,7 @@ def server(folder: str) -> Transport:
 
 
 async def use(folder: str) -> None:
-    """Call tools and read a prompt in one connection."""
+    """Call tools in one connection."""
     async with Client(server(folder)) as client:
         tools = (await client.list_tools()).tools
         print(f"{len(tools)} tools, such as {tools[0].name}")
@@ -39,9 +39,6 @@ async def use(folder: str) -> None:
         print(saved.content[0].text.split(" as ")[0])
         found = await client.call_tool("search_memory", {"query": "when do we deploy?"})
         print(found.content[0].text.splitlines()[0])
-
-        prompt = await client.get_prompt("what-do-you-remember", {"about": "deploys"})
-        print(prompt.messages[0].content.text.splitlines()[0])
 
 
 async def share(folder: str) -> None:

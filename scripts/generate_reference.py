@@ -25,7 +25,7 @@ from reverie.consolidation.worker import Worker
 from reverie.domain import errors
 from reverie.files.folder import MemoryFolder
 from reverie.interfaces.mcp.handshake import DESCRIPTION
-from reverie.interfaces.mcp.server import PROMPT, TEMPLATES
+from reverie.interfaces.mcp.server import TEMPLATES
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.prompt_log import PromptLog
 from reverie.repositories.subjects import SubjectIndex
@@ -111,7 +111,6 @@ def render_description() -> str:
         "default_groups": list(DEFAULT_GROUPS),
         "tools": alone,
         "tools_in_session": {name: tools for name, tools in within.items() if tools != alone[name]},
-        "prompts": [_dump(PROMPT)],
         "resource_templates": [_dump(template) for template in TEMPLATES],
     }
     return json.dumps(shown, ensure_ascii=False, indent=1) + "\n"

@@ -24,7 +24,6 @@ VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions of the protocol that are answered here."""
 
 CAPABILITIES: dict[str, Any] = {
-    "prompts": {"listChanged": False},
     "resources": {"listChanged": False, "subscribe": False},
     "tools": {"listChanged": False},
 }
@@ -38,7 +37,7 @@ INSTRUCTIONS = (
 )
 
 DESCRIPTION = Path(__file__).with_name("description.json")
-"""File with the tools of all groups, the prompts and the templates of resources."""
+"""File with the tools of all groups and the templates of resources."""
 
 MAX_LINE_BYTES = 1 << 16
 """Bytes of a line that are read here."""
@@ -145,7 +144,6 @@ class EarlyAnswers:
         results = {
             "ping": {},
             "tools/list": {"tools": self._choice.build_list(description)},
-            "prompts/list": {"prompts": description["prompts"]},
             "resources/templates/list": {"resourceTemplates": description["resource_templates"]},
         }
         result = results.get(method)

@@ -7,7 +7,7 @@ The low-level server of the `mcp` package implements the protocol. The transport
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,7 +21,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from reverie import __version__
-from reverie.context import render as rendering
 from reverie.domain.errors import InvalidInput, ReverieError, StoreError
 from reverie.domain.page import HISTORY, MEMORY, parse_daily_note_day, validate_page_name
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope, validate_scope
@@ -30,7 +29,6 @@ from reverie.interfaces.mcp.handshake import INSTRUCTIONS, NAME
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
 from reverie.scoped import ScopedMemory
-from reverie.search.hits import SOURCES
 from reverie.tools import DEFAULT_GROUPS, Tool, ToolResult, Toolset, memory_tools
 from reverie.tools.rendering import cut_part
 from reverie.tools.toolset import to_mcp
@@ -141,8 +139,6 @@ class MemoryServer:
                 types.ListResourceTemplatesResult(resource_templates=templates)
             ),
             on_read_resource=self._read_resource,
-            on_list_prompts=_build_handler(types.ListPromptsResult(prompts=[PROMPT])),
-            on_get_prompt=self._get_prompt,
         )
 
     # -- tools -------------------------------------------------------------------------------------------
@@ -196,9 +192,8 @@ class MemoryServer:
             raise
         except Exception as error:
             _log.exception("a request failed")
-            raise _Bug(
-                f"{type(error).__name__}, which is a bug in Reverie; the server's log has details"
-            ) from error
+            what = f"{type(error).__name__}, which is a bug in Reverie; the server's log has details"
+            raise _Bug(what) from error
 
     # -- resources ---------------------------------------------------------------------------------------
 
@@ -213,11 +208,6 @@ class MemoryServer:
     ) -> types.ReadResourceResult:
         read = partial(read_resource, self.offer.view, str(params.uri), stateless=_is_stateless(ctx))
         return await self._run_on_thread(read)
-
-    # -- prompts -----------------------------------------------------------------------------------------
-
-    async def _get_prompt(self, ctx: _Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        return await self._run_on_thread(partial(get_prompt, self.offer.view, params.name, params.arguments))
 
     async def _run_on_thread(self, make: Callable[[], _T]) -> _T:
         """Run a function on a thread; convert errors to protocol errors."""
@@ -272,8 +262,6 @@ MAX_LISTED = 100
 """Resources in one page of `resources/list`."""
 
 _NOT_FOUND_LEGACY = -32002  # error code of the protocol until 2025-11-25
-_MAX_RECALLED = 20
-_MAX_TOPIC_CHARACTERS = 10_000
 
 TEMPLATES = (
     types.ResourceTemplate(
@@ -283,13 +271,6 @@ TEMPLATES = (
         description="MEMORY.md, HISTORY.md, a daily note such as 2026-02-07.md, or another page.",
         mime_type=_MARKDOWN,
     ),
-)
-
-PROMPT = types.Prompt(
-    name="what-do-you-remember",
-    title="What do you remember?",
-    description="What is remembered about a topic, or lately, told from memory alone.",
-    arguments=[types.PromptArgument(name="about", description="The topic; left out, what is newest.")],
 )
 
 
@@ -384,47 +365,3 @@ def _build_contents(uri: str, text: str, part: str, *, trusted: bool) -> types.R
     shown = "\n\n".join(filter(None, cut_part(text, number, how=f"Read {uri}?part={{}}")))
     item = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=shown, _meta={TRUSTED: trusted})
     return types.ReadResourceResult(contents=[item])
-
-
-# -- the prompt ------------------------------------------------------------------------------------------
-
-
-def get_prompt(view: ScopedMemory, name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
-    """Return the prompt with its argument filled in.
-
-    Raises:
-        MCPError: the prompt does not exist, or the argument is unknown or too long.
-    """
-    if name != PROMPT.name:
-        raise MCPError(
-            types.INVALID_PARAMS,
-            f"Unknown prompt {escaping.escape_output(name[:80])!r}. The only prompt is {PROMPT.name}.",
-        )
-    given = dict(arguments or {})
-    about = given.pop("about", "").strip()
-    if given:
-        raise MCPError(types.INVALID_PARAMS, f"{name} takes only the argument about.")
-    if len(about) > _MAX_TOPIC_CHARACTERS:
-        raise MCPError(
-            types.INVALID_PARAMS, f"The argument about has more than {_MAX_TOPIC_CHARACTERS:,} characters."
-        )
-    text = types.TextContent(type="text", text=_render(view, about))
-    return types.GetPromptResult(
-        description=PROMPT.description, messages=[types.PromptMessage(role="user", content=text)]
-    )
-
-
-def _render(view: ScopedMemory, about: str) -> str:
-    hits = view.search(about or None, sources=SOURCES, limit=_MAX_RECALLED)
-    topic = f" about {escaping.escape_line(about)}" if about else ""
-    if not hits:
-        return (
-            f"What do you remember{topic}? I looked in my memory, and there is nothing{topic}. "
-            "Tell me so; do not make anything up."
-        )
-    lines = "\n".join(rendering.render_hit(hit) for hit in hits)
-    return (
-        f"What do you remember{topic}? This is what my memory has. {escaping.NOTICE}\n\n{lines}\n\n"
-        "Tell me in your own words, with the ids of what you rely on. Say what contradicts itself or is old, "
-        "and do not add anything that is not there."
-    )

@@ -193,10 +193,8 @@ class _Transport:
             already_read = b"" if self._early is None else self._early.wait()
             for line in _read_lines(self._source, already_read):
                 if line is None:
-                    limit = f"{LONGEST_LINE // 1024 // 1024} MB"
-                    self._run_in_loop(
-                        self._refuse(None, types.INVALID_REQUEST, f"A message is over {limit}.")
-                    )
+                    what = f"A message is over {LONGEST_LINE // 1024 // 1024} MB."
+                    self._run_in_loop(self._refuse(None, types.INVALID_REQUEST, what))
                 elif line.strip():
                     self._run_in_loop(self._take(line))
             self._run_in_loop(self._close())
@@ -234,13 +232,9 @@ class _Transport:
             _log.warning("ignored an invalid answer of the client")
             return
         name = value.get("id") if isinstance(value, dict) else None
-        has_id = isinstance(name, str | int) and not isinstance(name, bool) and not _has_surrogate(name)
-        what = "send one JSON-RPC 2.0 message per line, with jsonrpc, method and params."
-        if _has_surrogate(value):
-            what = (
-                "a text has a lone surrogate, which is no character: leave it out, or send both halves of it."
-            )
-        await self._refuse(name if has_id else None, types.INVALID_REQUEST, f"Invalid request: {what}")
+        has_id = type(name) in (str, int) and str(name).isprintable()
+        what = "Invalid request: send one JSON-RPC 2.0 message per line, in whole characters of Unicode."
+        await self._refuse(name if has_id else None, types.INVALID_REQUEST, what)
 
     async def _refuse(self, id: str | int | None, code: int, message: str) -> None:
         error = types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=message))
@@ -251,42 +245,30 @@ class _Transport:
         self._to_server.close()
 
 
-def _has_surrogate(value: Any) -> bool:
-    """Return whether a value of JSON has a text that cannot be encoded."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def _read_lines(source: int, already_read: bytes = b"") -> Iterator[bytes | None]:
     """Iterate over lines without line ends; None stands for a line that is too long."""
-    buffer = bytearray()
-    too_long = False
-    while True:
-        try:
-            piece, already_read = already_read or os.read(source, _PIECE), b""
-        except OSError:
-            piece = b""
-        if not piece:
-            if buffer and not too_long:
-                yield bytes(buffer)
-            return
+    buffer, is_too_long = bytearray(), False
+    piece = already_read or _read(source)
+    while piece:
         *ended, rest = piece.split(b"\n")
         for part in ended:
-            if not too_long:
-                buffer += part
-                yield bytes(buffer) if len(buffer) <= LONGEST_LINE else None
+            buffer += part
+            yield bytes(buffer) if not is_too_long and len(buffer) <= LONGEST_LINE else None
             buffer.clear()
-            too_long = False
-        if too_long:
-            continue
+            is_too_long = False
         buffer += rest
         if len(buffer) > LONGEST_LINE:
             buffer.clear()
-            too_long = True
-            yield None
+            is_too_long = True
+        piece = _read(source)
+    if buffer and not is_too_long:
+        yield bytes(buffer)
+
+
+def _read(source: int) -> bytes:
+    with suppress(OSError):
+        return os.read(source, _PIECE)
+    return b""
 
 
 @contextmanager
