@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -64,7 +64,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
-from reverie.stores.protocol import StoreOnServer, get_reader, iter_rows_forwards, iter_values
+from reverie.stores.protocol import Store, StoreOnServer, get_reader, iter_rows_forwards, iter_values
 from reverie.stores.redacting import unwrap
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
@@ -91,32 +91,27 @@ _ANSWER = 50  # turns after a question, calls of tools and their results include
 _ORDER = ("record", "page", "paragraph", "turn", "session")
 
 
+@dataclass(frozen=True)
 class Eraser:
-    """Erasure in one store and its folder. Safe to use from several threads and processes."""
+    """Erasure in one store and its folder. Safe to use from several threads and processes.
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        index: CandidateIndex,
-        *,
-        vectors: VectorIndex | None = None,
-        folder: Path | None,
-        files: MemoryFolder | None = None,
-    ) -> None:
-        """Prepare to erase in a store.
+    Attributes:
+        writer: Commits the changes.
+        index: The search index.
+        vectors: The vectors over the store; None without an embedder.
+        folder: The memory's folder; None for a memory without one.
+        files: Its mirrored files; None for a memory without them.
+    """
 
-        Args:
-            writer: Commits the changes.
-            vectors: The vectors over it; None without an embedder.
-            folder: The memory's folder; None for a memory without one.
-            files: Its mirrored files; None for a memory without them.
-        """
-        self._writer = writer
-        self._store = writer.store
-        self._index = index
-        self._vectors = vectors
-        self._folder = folder
-        self._files = files
+    writer: StoreWriter
+    index: CandidateIndex
+    vectors: VectorIndex | None = None
+    folder: Path | None = None
+    files: MemoryFolder | None = None
+
+    @property
+    def _store(self) -> Store:
+        return self.writer.store
 
     # -- the request -----------------------------------------------------------------------------------
 
@@ -288,13 +283,13 @@ class Eraser:
     def _find_similar(self, query: EraseQuery) -> dict[str, str]:
         """Return, by id, the content of what the index finds by the words of a request and that repeats some of it."""
         found: dict[str, str] = {}
-        now = self._writer.clock()
+        now = self.writer.clock()
         for text in query.texts[:_MAX_SIMILAR]:
             probe = Turn(id="", session="", position=0, role="user", content=text, at=now)
             words = list(dict.fromkeys(analyze(probe).terms.split()))[:_MAX_SIMILAR]
             wanted = CandidateQuery(words=[(word, 1.0) for word in words])
             for subject in SEARCHABLE if words else ():
-                keys = self._index.search_any(subject, wanted, Filter(), _MAX_SIMILAR)[:_MAX_SIMILAR]
+                keys = self.index.search_any(subject, wanted, Filter(), _MAX_SIMILAR)[:_MAX_SIMILAR]
                 found |= {each.id: each.content for each in get_reader(self._store, subject)(keys)}
         return {name: text for name, text in found.items() if query.phrases.find_phrases(text)}
 
@@ -344,7 +339,7 @@ class Eraser:
         left += (
             item for item in find_names(self._store, query.phrases) if (item.subject, item.id) not in named
         )
-        left += find_files(self._folder, query.phrases) if self._folder is not None else ()
+        left += find_files(self.folder, query.phrases) if self.folder is not None else ()
         return going, tuple(sorted(left, key=_rank_match))
 
     # -- doing -----------------------------------------------------------------------------------------
@@ -390,7 +385,7 @@ class Eraser:
             return any(hit.is_suspect for row in others for hit in query.examine_row(row))
 
         for _ in range(_ROUNDS):
-            if not self._writer.retrying(erase_round, attempts=_ATTEMPTS):
+            if not self.writer.retrying(erase_round, attempts=_ATTEMPTS):
                 break
         if not done:
             raise _build_not_found(request, left)
@@ -410,7 +405,7 @@ class Eraser:
         self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
     ) -> list[JournalEntry]:
         """Erase in the store as decided, and let files and index follow; return the journal entries."""
-        at = self._writer.clock()
+        at = self.writer.clock()
         key = make_key(self._store, at=at)
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
         present = [(each.thing.now, each.after) for each in erasing]
@@ -422,15 +417,15 @@ class Eraser:
         gone = [each.thing.name for each in erasing if each.thing.now is None]
         rows = self._store.erase(
             [*sorted(edits, key=_get_sort_key), *build_purge_edits(gone, at)],
-            actor=self._writer.actor,
+            actor=self.writer.actor,
             at=at,
             tombstones=_collect_marks(erasing, key),
         )
         with report_unfinished():
-            if self._files is not None:
+            if self.files is not None:
                 values = (value for each in erasing for value in _list_versions(each.thing))
-                self._files.notice_erasure(rows, values)
-            self._writer.publish(rows)
+                self.files.notice_erasure(rows, values)
+            self.writer.publish(rows)
         return rows
 
     def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:
@@ -484,14 +479,14 @@ class Eraser:
             what: What was begun.
             cursors: Cursors to set along with it.
         """
-        self._writer.commit([], cursors={PENDING: f"{what} was interrupted: ask for it again", **cursors})
+        self.writer.commit([], cursors={PENDING: f"{what} was interrupted: ask for it again", **cursors})
 
     def describe_copies(self) -> tuple[str, ...]:
         """Return notes about copies, and about where a database server keeps erased content for a while."""
         store = unwrap(self._store)
         remains = store.describe_remains() if isinstance(store, StoreOnServer) else ()
         kept = (f"for a while it is also in {'; '.join(remains)}",) if remains else ()
-        return (*describe_copies(self._folder), *kept)
+        return (*describe_copies(self.folder), *kept)
 
     def finish(self, keys: Collection[int] | None = None) -> tuple[str, ...]:
         """Remove erased content from files, index, upgrade copies and the free space of databases.
@@ -507,18 +502,18 @@ class Eraser:
         """
         left: list[str] = []
         with report_unfinished():
-            if self._folder is not None:
+            if self.folder is not None:
                 if keys is None:
                     self._sync()
-                unwritten = {} if self._files is None else self._files.find_unwritten()
+                unwritten = {} if self.files is None else self.files.find_unwritten()
                 left += (
                     f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
                     for path, why in sorted(unwritten.items())
                 )
-                if not self._scrub_files(self._folder):
+                if not self._scrub_files(self.folder):
                     left.append("the list of files: another process was using it all the while")
-                left += remove_copies(self._folder)
-            if not self._index.scrub():
+                left += remove_copies(self.folder)
+            if not self.index.scrub():
                 left.append("the search index: another process was writing it all the while")
             if not self._scrub_vectors(keys):
                 left.append("the vectors: the disk refused it")
@@ -526,13 +521,13 @@ class Eraser:
                 left.append(
                     "free space in the database: another process used it all the while, or the role may not"
                 )
-            self._writer.commit([], cursors={PENDING: "\n".join(left) or None})
+            self.writer.commit([], cursors={PENDING: "\n".join(left) or None})
         return tuple(left)
 
     def _scrub_vectors(self, keys: Collection[int] | None) -> bool:
-        if self._vectors is not None:
-            return self._vectors.scrub(keys)
-        return self._folder is None or remove_vectors(self._folder / VECTORS)
+        if self.vectors is not None:
+            return self.vectors.scrub(keys)
+        return self.folder is None or remove_vectors(self.folder / VECTORS)
 
     @staticmethod
     def _scrub_files(folder: Path) -> bool:
@@ -569,19 +564,19 @@ class Eraser:
             left: What is named already.
             dry_run: Whether to change nothing.
         """
-        if self._folder is None or not (self._folder / FILES_DATABASE).exists():
+        if self.folder is None or not (self.folder / FILES_DATABASE).exists():
             return []
         if not query.is_of_ids:
             self._sync()
-        with closing(FileState(self._folder)) as state:
+        with closing(FileState(self.folder)) as state:
             try:
                 remains = scrub_files(
-                    self._folder,
+                    self.folder,
                     state,
                     query.phrases,
                     records=records,
                     sessions=query.sessions,
-                    mirrored=self._files is not None,
+                    mirrored=self.files is not None,
                     dry_run=dry_run,
                 )
             except (StateUnavailable, OSError) as error:
@@ -593,13 +588,13 @@ class Eraser:
 
     def _sync(self, ids: Sequence[str] = ()) -> None:
         """Import edits of files: those of the things with some ids, or of all files without ids."""
-        if self._files is None:
+        if self.files is None:
             return
         if not ids:
-            self._files.sync()
+            self.files.sync()
             return
-        self._files.flush()
-        self._files.take_in()
+        self.files.flush()
+        self.files.take_in()
 
 
 # -- decisions as changes -------------------------------------------------------------------------------

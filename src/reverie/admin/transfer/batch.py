@@ -341,53 +341,78 @@ class ImportBatch:
             self.met.threads[item.state.id] = (*self.met.threads.get(item.state.id, ()), *placed)
 
     def _revise(self, state: SessionState, item: FoundTurns, left_out: Counter[Reason]) -> list[Turn]:
-        """Bring a stored conversation to the path of a later export; return the turns to add."""
+        """Bring a stored conversation to the path of a later export; return the turns to add.
+
+        The stored turns after the last common one are an abandoned branch, and go unless the conversation was continued
+        here. An export that is older than the last one changes nothing.
+        """
         thread = self.met.threads.get(state.id) or tuple(self._store.turns(session=state.id))
-        met = {turn.id for turn in thread if (Turn, turn.id) in self.met.ids}
+        met = {turn.id for turn in thread if self._is_met(turn)}
         found = self._select_path(item, thread, left_out)
-        plan = _plan_revision(state, item, thread, found)
-        updated = [(old, new) for old, new in plan.updated if not self._is_forgotten(new)]
-        left_out["differs"] += len(plan.left)
-        changed = dict.fromkeys([turn.id for turn in plan.gone]) | {old.id: new for old, new in updated}
-        stored = {turn.id: changed[turn.id] for turn in self._store.turns(list(changed))}
-        notes = build_note_rewrites(self._store, state.id, stored) if stored else []
-        self._edits += [
-            *([Change(before=state, after=plan.state)] if plan.state != state else ()),
-            *(Change(before=old, after=new) for old, new in updated),
-            *(Change(before=turn, after=None) for turn in reversed(plan.gone)),
-            *notes,
-        ]
-        if plan.gone:
-            for build in (
-                build_shown_cursor,
-                build_cursor_name,
-                build_remembered_cursor,
-                build_history_cursor,
-            ):
-                self.cursors[build(state.id)] = None
-        later = {new.id: new for _, new in updated}
-        new = {turn.id for turn in (*plan.fresh, *plan.left)}
-        for name in {turn.id for turn in found} - new - later.keys():
-            left_out["repeated" if name in met else "known"] += 1
-        kept = thread[: len(thread) - len(plan.gone)]
-        self.met.sessions[state.id] = plan.state
-        self.met.threads[state.id] = tuple(later.get(turn.id, turn) for turn in kept)
-        self._following[state.id] = len(kept)
-        renamed = {name for name, text in plan.state.metadata.items() if text != state.metadata.get(name)}
-        renamed.discard(UPDATED_AT)
-        if plan.gone or updated or renamed:
-            gone, fresh = ({turn.id for turn in turns} for turns in (plan.gone, plan.fresh))
+        before, now = (each.metadata.get(UPDATED_AT, "") for each in (state, item.state))
+        is_older, is_newer = "" < now < before, "" < before < now
+        gone = [] if is_older else _find_abandoned_branch(item, thread, found, is_newer=is_newer)
+        if gone and gone != list(thread[gone[0].position :]):
+            left_out["differs"] += len(gone)
+            gone = []
+        kept = {turn.id: turn for turn in thread[: len(thread) - len(gone)]}
+        updated: dict[str, Turn] = {}
+        for new in found:
+            old = kept.get(new.id)
+            if old is None:
+                left_out["differs"] += is_older
+            elif not is_older and _is_later(old, new, is_newer=is_newer) and not self._is_forgotten(new):
+                metadata = MappingProxyType({**old.metadata, **new.metadata})
+                updated[old.id] = replace(new, position=old.position, metadata=metadata)
+            else:
+                left_out["repeated" if new.id in met else "known"] += 1
+        fresh = [] if is_older else [turn for turn in found if turn.id not in kept]
+        after = state
+        if not is_older:
+            after = replace(state, metadata=MappingProxyType({**state.metadata, **item.state.metadata}))
+        if gone and gone[0].position < state.window_start:
+            after = replace(after, window_start=0, summary="")
+        self._put_revision(state, after, gone, kept, updated)
+        renamed = {name for name, text in after.metadata.items() if text != state.metadata.get(name)} - {
+            UPDATED_AT
+        }
+        if gone or updated or renamed:
+            old_ids, new_ids = ({turn.id for turn in turns} for turns in (gone, fresh))
             self.revised.append(
                 Revision(
                     session=state.id,
                     place=item.place,
-                    withdrawn=len(gone - fresh),
+                    withdrawn=len(old_ids - new_ids),
                     updated=len(updated),
-                    added=len(fresh - gone),
+                    added=len(new_ids - old_ids),
                     metadata=tuple(sorted(renamed)),
                 )
             )
-        return plan.fresh
+        return fresh
+
+    def _put_revision(
+        self,
+        state: SessionState,
+        after: SessionState,
+        gone: Sequence[Turn],
+        kept: Mapping[str, Turn],
+        updated: Mapping[str, Turn],
+    ) -> None:
+        """Change a stored conversation, the notes about its turns, and the cursors that count them."""
+        changed: dict[str, Turn | None] = {**dict.fromkeys(turn.id for turn in gone), **updated}
+        stored = {turn.id: changed[turn.id] for turn in self._store.turns(list(changed))}
+        self._edits += [
+            *([Change(before=state, after=after)] if after != state else ()),
+            *(Change(before=kept[name], after=new) for name, new in updated.items()),
+            *(Change(before=turn, after=None) for turn in reversed(gone)),
+            *(build_note_rewrites(self._store, state.id, stored) if stored else []),
+        ]
+        if gone:
+            builders = (build_shown_cursor, build_cursor_name, build_remembered_cursor, build_history_cursor)
+            self.cursors |= {build(state.id): None for build in builders}
+        self.met.sessions[state.id] = after
+        self.met.threads[state.id] = tuple(updated.get(name, turn) for name, turn in kept.items())
+        self._following[state.id] = len(kept)
 
     def _select_path(self, item: FoundTurns, thread: Sequence[Turn], left_out: Counter[Reason]) -> list[Turn]:
         """Return the turns of an export without forgotten and repeated ones."""
@@ -571,43 +596,16 @@ class ImportBatch:
         self.skipped.append(Skipped(what=what, place=place, why=why, detail=detail, count=count))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RevisionPlan:
-    """Difference between a stored conversation and an export of it.
-
-    Attributes:
-        state: The new state of the session.
-        gone: Stored turns of an abandoned branch, the last ones of the session.
-        updated: Stored turns, each with its later version.
-        fresh: Turns to add.
-        left: Turns that differ and stay as they are.
-    """
-
-    state: SessionState
-    gone: Sequence[Turn] = ()
-    updated: Sequence[tuple[Turn, Turn]] = ()
-    fresh: list[Turn] = field(default_factory=list)
-    left: Sequence[Turn] = ()
-
-
-def _plan_revision(
-    state: SessionState, item: FoundTurns, thread: Sequence[Turn], found: Sequence[Turn]
-) -> _RevisionPlan:
-    """Compare a stored conversation with an export of it.
-
-    The stored turns after the last common one are an abandoned branch, and go unless the conversation was continued
-    here. An export that is older than the last one changes nothing.
+def _find_abandoned_branch(
+    item: FoundTurns, thread: Sequence[Turn], found: Sequence[Turn], *, is_newer: bool
+) -> list[Turn]:
+    """Return the stored turns that a later export of a conversation does not have on its path.
 
     Args:
         thread: The stored turns.
         found: The turns of the export.
+        is_newer: Whether the export says that it is newer.
     """
-    before, now = (each.metadata.get(UPDATED_AT, "") for each in (state, item.state))
-    present = {turn.id: turn for turn in thread}
-    if "" < now < before:
-        new = [turn for turn in found if turn.id not in present]
-        return _RevisionPlan(state=state, left=new)
-    is_newer = "" < before < now
     path = [turn for turn in thread if turn.content == FORGOTTEN or _is_imported(turn, item.form)]
     ids = [turn.id for turn in path]
     start = ids.index(item.after) + 1 if item.after in ids else 0
@@ -615,25 +613,7 @@ def _plan_revision(
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].id, pairs))
     is_path = common > 0 or start > 0 or item.is_whole
     is_branch = common < len(found) or (item.is_whole and is_newer)
-    gone = path[start + common :] if is_path and is_branch else []
-    left: list[Turn] = []
-    if gone and gone != list(thread[gone[0].position :]):
-        gone, left = [], gone
-    for turn in gone:
-        del present[turn.id]
-    updated = [
-        (
-            old,
-            replace(new, position=old.position, metadata=MappingProxyType({**old.metadata, **new.metadata})),
-        )
-        for new in found
-        if (old := present.get(new.id)) is not None and _is_later(old, new, is_newer=is_newer)
-    ]
-    state = replace(state, metadata=MappingProxyType({**state.metadata, **item.state.metadata}))
-    if gone and gone[0].position < state.window_start:
-        state = replace(state, window_start=0, summary="")
-    fresh = [turn for turn in found if turn.id not in present]
-    return _RevisionPlan(state=state, gone=gone, updated=updated, fresh=fresh, left=left)
+    return path[start + common :] if is_path and is_branch else []
 
 
 def _is_imported(turn: Turn, form: str) -> bool:
