@@ -396,6 +396,7 @@ class Memory(ScopedMemory):
             flush_sessions=self._parts.sessions.flush,
             living=self._parts.living,
             requests=self.forget_requests,
+            learner=self._parts.learner,
         )
 
     def as_of(self, moment: datetime | int) -> Snapshot:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
+    from reverie.consolidation.rule_learning import RuleLearner
     from reverie.files.exchange import FileExchange
     from reverie.files.folder import MemoryFolder
     from reverie.files.layout import Layout
@@ -61,6 +62,7 @@ class Administration:
         activity: Counters by day.
         flush_sessions: Callback that stores what open sessions hold, and returns them.
         requests: Requests to forget.
+        learner: Learns from imported turns of the owner.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Administration:
         flush_sessions: Callable[[], Iterable[Session]],
         living: LivingPages,
         requests: ForgetRequests,
+        learner: RuleLearner,
     ) -> None:
         self._writer = writer
         self._store = writer.store
@@ -95,6 +98,7 @@ class Administration:
         self._flush_sessions = flush_sessions
         self._living = living
         self._requests = requests
+        self._learner = learner
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -398,9 +402,7 @@ class Administration:
             StoreUnavailable: it could not be written; what was imported before stays.
         """
         from reverie.admin.transfer import importer
-        from reverie.consolidation.rule_learning import ACTOR, RuleLearner
 
-        settings, records = self._settings, self._records.acting(ACTOR)
         return importer.import_source(
             self._writer,
             source,
@@ -409,9 +411,7 @@ class Administration:
             origin=origin,
             dry_run=dry_run,
             progress=progress,
-            learner=RuleLearner(
-                self._store, records, settings=settings, clock=self._clock, zone=settings.zone
-            ),
+            learner=self._learner,
         )
 
     def exchange_files(self, folder: str | os.PathLike[str]) -> FileExchange:

@@ -43,8 +43,6 @@ SOURCE_ID = "source_id"
 UPDATED_AT = "source_updated_at"
 """Metadata key of the time when another program last changed a conversation."""
 
-_Marked = TypeVar("_Marked", Record, Turn, SessionState)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped(JsonObject):
@@ -164,8 +162,10 @@ class ImportTerms:
             return None if self.origin == "owner" else self.foreign_origin if not self.trusted else "import"
         return None if self.trusted else self.foreign_origin
 
-    def apply(self, value: _Marked) -> _Marked:
+    def apply(self, value: Value) -> Value:
         """Return a thing of an own export under these terms."""
+        if isinstance(value, Page | Paragraph):
+            return value
         if isinstance(value, Record):
             value = replace(value, origin=self.origin or value.origin)
         return value if self.scope is None else replace(value, scope=self.scope)

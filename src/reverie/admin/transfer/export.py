@@ -46,7 +46,9 @@ FORMAT = "reverie"
 VERSION = 1
 """The newest version of an export that can be read, and the version that is written."""
 
-_TYPES: tuple[What, ...] = ("record", "turn", "session", "page", "paragraph")
+_KINDS: Mapping[What, type[Any]] = {
+    "record": Record, "turn": Turn, "session": SessionState, "page": Page, "paragraph": Paragraph,
+}  # fmt: skip
 _COUNTED = ("records", "sessions", "turns", "pages", "paragraphs")
 _LARGEST = 2**53
 _T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
@@ -217,86 +219,52 @@ def read_export(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read, is not an export, or was made by a newer Reverie.
     """
-    reading = _Reading(file.name, terms)
-    for place, value in file.values():
-        if isinstance(value, InvalidInput):
-            yield skip("line", place, value)
-        elif not isinstance(value, dict):
-            yield Skipped(what="line", place=place, why="broken", detail="not an object")
-        else:
-            yield from reading.take(value, place)
-    yield from reading.end()
-
-
-class _Reading:
-    """Reader of one file."""
-
-    def __init__(self, name: str, terms: ImportTerms) -> None:
-        self._name = name
-        self._terms = terms
-        self._begun = False
-        self._ended = False
-        self._state: SessionState | None = None
-        self._turns: list[Turn] = []
-        self._place = ""
-        self._is_yielded = True
-
-    def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
-        """Yield the items that a line contains or completes."""
-        if is_export_header(data):
-            _validate_version(data, place)
-            self._begun = True
-            return
-        kind = data.pop("type", None)
-        if kind not in ("turn", "end"):
-            yield from self._flush_turns()
+    met: set[object] = set()
+    session: FoundTurns | None = None
+    for place, line in file.values():
+        kind = line.get("type") if isinstance(line, dict) else None
+        met.add(kind)
+        if is_export_header(line):
+            _validate_version(line, place)
+            continue
         try:
-            if kind == "turn":
-                yield from self._take_turn(self._terms.apply(_parse(Turn, data)), place)
-            elif kind == "session":
-                self._enter(self._terms.apply(_parse(SessionState, data)), place)
-            elif kind == "record":
-                yield FoundValue(place=place, value=self._terms.apply(_parse(Record, data)))
-            elif kind == "page":
-                yield FoundValue(place=place, value=_parse(Page, data))
-            elif kind == "paragraph":
-                yield FoundValue(place=place, value=_parse(Paragraph, data))
-            elif kind == "end":
-                self._ended = True
-            else:
-                yield Skipped(what="line", place=place, why="unsupported", detail="no known type of line")
+            value = None if kind == "end" else _parse_line(line, terms)
         except InvalidInput as error:
-            yield skip(next((what for what in _TYPES if kind == what), "line"), place, error)
+            yield skip(next((what for what in _KINDS if what == kind), "line"), place, error)
+            continue
+        if isinstance(value, Turn):
+            if session is None or session.state.id != value.session:
+                yield from () if session is None else (session,)
+                # The line of its session is missing or broken: the turn counts more.
+                state = SessionState(id=value.session, created_at=value.at, scope=value.scope)
+                session = FoundTurns(place=place, state=state, turns=())
+            elif len(session.turns) >= PIECE:
+                yield session
+                session = replace(session, turns=())
+            session = replace(session, turns=(*session.turns, replace(value, scope=session.state.scope)))
+            continue
+        yield from () if session is None else (session,)
+        session = FoundTurns(place=place, state=value, turns=()) if isinstance(value, SessionState) else None
+        if isinstance(value, Record | Page | Paragraph):
+            yield FoundValue(place=place, value=value)
+        elif value is None and kind != "end":
+            yield Skipped(what="line", place=place, why="unsupported", detail="no known type of line")
+    yield from () if session is None else (session,)
+    if "header" not in met:
+        raise InvalidInput(f"{file.name}: no export of Reverie. It has no header.")
+    if "end" not in met:
+        detail = "it has no last line of type 'end', so it may have been cut; the lines before were read"
+        yield Skipped(what="file", place=file.name, why="broken", detail=detail)
 
-    def end(self) -> Iterator[Item]:
-        """Yield the remaining items at the end of the file."""
-        yield from self._flush_turns()
-        if not self._begun:
-            raise InvalidInput(f"{self._name}: no export of Reverie. It has no header.")
-        if not self._ended:
-            detail = "it has no last line of type 'end', so it may have been cut; the lines before were read"
-            yield Skipped(what="file", place=self._name, why="broken", detail=detail)
 
-    def _enter(self, state: SessionState, place: str) -> None:
-        self._state, self._place, self._turns, self._is_yielded = state, place, [], False
-
-    def _take_turn(self, turn: Turn, place: str) -> Iterator[Item]:
-        if self._state is None or self._state.id != turn.session:
-            yield from self._flush_turns()
-            # The line of its session is missing or broken: the turn counts more.
-            self._enter(SessionState(id=turn.session, created_at=turn.at, scope=turn.scope), place)
-        assert self._state is not None
-        self._turns.append(replace(turn, scope=self._state.scope))
-        if len(self._turns) >= PIECE:
-            yield from self._flush_turns(keep=True)
-
-    def _flush_turns(self, *, keep: bool = False) -> Iterator[Item]:
-        """Yield the turns gathered so far; a session without any is yielded once."""
-        if self._state is not None and (self._turns or not self._is_yielded):
-            yield FoundTurns(place=self._place, state=self._state, turns=tuple(self._turns))
-            self._turns, self._is_yielded = [], True
-        if not keep:
-            self._state = None
+def _parse_line(line: Any, terms: ImportTerms) -> Value | None:
+    """Return the value of a line under the terms of an import; None for an unknown type."""
+    if not isinstance(line, dict):
+        raise line if isinstance(line, InvalidInput) else InvalidInput("not an object")
+    kind = _KINDS.get(line["type"]) if isinstance(line.get("type"), str) else None
+    if kind is None:
+        return None
+    return terms.apply(_parse(kind, {name: field for name, field in line.items() if name != "type"}))
 
 
 def _validate_version(data: Mapping[str, Any], place: str) -> None:

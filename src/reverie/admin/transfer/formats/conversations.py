@@ -142,81 +142,81 @@ def is_messages(value: object) -> bool:
 
 def read_messages(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
     """Yield the conversations of a file, and the messages that are left out."""
-    return _MessageReader(file, terms, "messages", f"import:{PurePosixPath(file.name).stem}").read()
+    return _read(file, terms, "messages", f"import:{PurePosixPath(file.name).stem}")
 
 
 def read_session(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
     """Yield the session of a file of golemcore or Autobot, which continues under its old name."""
     stem = PurePosixPath(file.name).stem
     # The first `_` of a file's name represents the `:` between channel and chat.
-    session = stem if ":" in stem else stem.replace("_", ":", 1)
-    return _MessageReader(file, terms, "sessions", session, is_session=True).read()
+    return _read(file, terms, "sessions", stem if ":" in stem else stem.replace("_", ":", 1), is_session=True)
 
 
-class _MessageReader:
-    """Reader of one file.
+def _read(
+    file: SourceFile, terms: ImportTerms, form: str, default: str, *, is_session: bool = False
+) -> Iterator[Item]:
+    """Yield the content of a file. A conversation comes in pieces, also where it alternates with others.
 
     Args:
-        session: The session of messages that name none.
+        default: The session of messages that name none.
         is_session: Whether the file is one session, which a value without a message describes.
     """
-
-    def __init__(
-        self, file: SourceFile, terms: ImportTerms, form: str, session: str, *, is_session: bool = False
-    ) -> None:
-        self._file = file
-        self._terms = terms
-        self._form = form
-        self._session = session
-        self._is_session = is_session
-        self._chats: dict[str, ConversationBuilder] = {}
-
-    def read(self) -> Iterator[Item]:
-        """Yield the content of the file. A conversation comes in pieces, also where it alternates with others."""
-        about: Mapping[str, Any] = {}
-        current: ConversationBuilder | None = None
-        unnamed = 0
-        for place, value in self._file.values():
-            fields = value if isinstance(value, dict) else {}
-            messages = _get_messages(value)
-            if messages is None and self._is_session and fields and "role" not in fields and current is None:
-                about, self._session = fields, ForeignFields(fields).label("id", "key") or self._session
-                continue
-            is_conversation, name = messages is not None, ""
-            if is_conversation:
-                about, unnamed = fields, unnamed + 1
-            if is_conversation or not self._is_session:
-                kinds = (*_SESSIONS, "conversation_id", "id", "key") if is_conversation else _SESSIONS
-                name = ForeignFields(fields).label(*kinds)
-            session = name or (self._session if unnamed < 2 else f"{self._session}:{unnamed}")
-            try:
-                chat = self._chats.get(session) or self._begin(
-                    session, about, is_whole=is_conversation and name != ""
+    chats: dict[str, ConversationBuilder] = {}
+    about: Mapping[str, Any] = {}
+    current: ConversationBuilder | None = None
+    unnamed = 0
+    for place, value in file.values():
+        fields = value if isinstance(value, dict) else {}
+        messages = _get_messages(value)
+        if messages is None and is_session and fields and "role" not in fields and current is None:
+            about, default = fields, ForeignFields(fields).label("id", "key") or default
+            continue
+        is_conversation, name = messages is not None, ""
+        if is_conversation:
+            about, unnamed = fields, unnamed + 1
+        if is_conversation or not is_session:
+            kinds = (*_SESSIONS, "conversation_id", "id", "key") if is_conversation else _SESSIONS
+            name = ForeignFields(fields).label(*kinds)
+        session = name or (default if unnamed < 2 else f"{default}:{unnamed}")
+        try:
+            if session not in chats:
+                whole = is_conversation and name != ""
+                chats[session] = _begin(
+                    session, about, file, terms, form, is_session=is_session, is_whole=whole
                 )
-            except InvalidInput as error:
-                yield skip("session", place, error)
-                continue
-            if current is not None and (current is not chat or current.has_piece):
-                yield from current.take_items(end=False)
-            current = chat
-            for number, message in enumerate([value] if messages is None else messages, start=1):
-                yield from _add(chat, message, f"{place}, message {number}" if is_conversation else place)
-            if is_conversation:
-                yield from chat.take_items()
-        if current is not None:
+        except InvalidInput as error:
+            yield skip("session", place, error)
+            continue
+        chat = chats[session]
+        if current is not None and (current is not chat or current.has_piece):
             yield from current.take_items(end=False)
+        current = chat
+        for number, message in enumerate([value] if messages is None else messages, start=1):
+            yield from _add(chat, message, f"{place}, message {number}" if is_conversation else place)
+        if is_conversation:
+            yield from chat.take_items()
+    if current is not None:
+        yield from current.take_items(end=False)
 
-    def _begin(self, session: str, about: Mapping[str, Any], *, is_whole: bool) -> ConversationBuilder:
-        fields, metadata, status = ForeignFields(about), dict[str, str](), ""
-        if self._is_session:
-            metadata = {**fields.texts("metadata"), "imported_from": self._file.place[:200]}
-            status = fields.text("state", "status").lower()
-        chat = self._chats[session] = ConversationBuilder(
-            session, form=self._form, place=self._file.place, terms=self._terms, at=fields.moment(*_TIMES),
-            metadata=metadata, status=next((each for each in SESSION_STATUSES if each == status), "active"),
-            has_path=True, is_whole=is_whole,
-        )  # fmt: skip
-        return chat
+
+def _begin(
+    session: str,
+    about: Mapping[str, Any],
+    file: SourceFile,
+    terms: ImportTerms,
+    form: str,
+    *,
+    is_session: bool,
+    is_whole: bool,
+) -> ConversationBuilder:
+    """Begin a conversation with what the file says about it."""
+    fields = ForeignFields(about)
+    status = fields.choice(SESSION_STATUSES, "state", "status") if is_session else None
+    metadata = {**fields.texts("metadata"), "imported_from": file.place[:200]} if is_session else {}
+    return ConversationBuilder(
+        session, form=form, place=file.place, terms=terms, at=fields.moment(*_TIMES), metadata=metadata,
+        status=status or "active", has_path=True, is_whole=is_whole,
+    )  # fmt: skip
 
 
 def _add(chat: ConversationBuilder, message: Any, place: str) -> Iterator[Skipped]:
