@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
-from reverie.admin.history.diff import format_unified_diff
 from reverie.domain.change import Change
 from tests.factories import MovableClock, make_record
 
@@ -182,23 +181,6 @@ record {record.id} changed
     + A long first sentence stays as it is here. The port is 5434. And so on it goes.
   tags: +deploy"""
     )
-
-
-def test_long_lines_are_compared_by_sentences() -> None:
-    before = (
-        "It begins here. The first sentence of a paragraph. The second one, which is not short. "
-        "The third one follows it. And that is all."
-    )
-    assert format_unified_diff(before, before.replace("third", "last")) == [
-        "…",
-        "  The first sentence of a paragraph.",
-        "  The second one, which is not short.",
-        "- The third one follows it.",
-        "+ The last one follows it.",
-        "  And that is all.",
-    ]
-    assert format_unified_diff("", "one\ntwo\n") == ["+ one", "+ two"]
-    assert format_unified_diff("same", "same") == ["…"]
 
 
 # -- blame -----------------------------------------------------------------------------------------------
@@ -508,24 +490,6 @@ def test_what_was_forgotten_cannot_be_undone(memory: Memory, clock: MovableClock
     assert "forgotten" in undone.text
 
 
-def test_a_conversation_with_a_forgotten_turn_is_left_as_it_is(memory: Memory, clock: MovableClock) -> None:
-    memory.save("Likes tea")
-    clock.move(hours=1)
-    moment = clock.now
-    chat, other = memory.session("cli:1"), memory.session("cli:2")
-    turns = [chat.add("user", f"message {n}") for n in range(3)]
-    other.add("user", "hello")
-    rows = memory._store.erase(
-        [Change(before=turns[1], after=replace(turns[1], content="[forgotten]"))], actor="owner", at=clock.now
-    )
-    memory._parts.writer.publish(rows)
-    undone = memory.history.undo(since=moment)
-    assert [turn.content for turn in memory.turns("cli:1")] == ["message 0", "[forgotten]", "message 2"]
-    assert memory.turns("cli:2") == []
-    assert {one.subject for one in undone.left} == {"session", "turn"}
-    assert memory.admin.check() == []
-
-
 def test_what_to_undo_is_said_in_one_way(memory: Memory) -> None:
     memory.save(PORT)
     for what in (None, "1", 0, True, [1, "2"]):
@@ -702,23 +666,3 @@ def test_with_what_ended_another_record_its_end_is_undone_too() -> None:
         again = memory.get(old.id)
         assert again is not None
         assert again.replaced_by == new.id
-
-
-def test_a_transaction_whose_record_was_only_marked_since_is_undone(memory: Memory) -> None:
-    dreams = memory._parts.writer.acting("dream")
-    now = memory._clock()
-    times = {"created_at": now, "updated_at": now, "last_seen_at": now}
-    made = make_record(99, content="Bob lives in Berlin near the park", **times)
-    batch = dreams.commit([Change(before=None, after=made)], operation="dream")[0].batch
-    memory.save("Bob lives in Hamburg near the park now")
-    memory.search("Bob")
-    marked = memory.get(made.id)
-    assert marked is not None
-    assert marked.perhaps_replaced_by or marked.replaced_by
-    undone = memory.history.undo(batch=batch)
-    assert memory.get(made.id) is None
-    memory.history.undo(undone.rows)
-    assert memory.get(made.id) == marked
-    memory.update(made.id, content="Bob lives in Berlin")
-    with pytest.raises(Conflict):
-        memory.history.undo(batch=batch)

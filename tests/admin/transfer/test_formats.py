@@ -108,27 +108,6 @@ def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory
     }
 
 
-def test_broken_lines_of_a_graph_are_named_and_the_others_are_read(memory: Memory, tmp_path: Path) -> None:
-    file = samples.mcp(tmp_path)
-    broken = [
-        b'{"type": "entity", "name": "Cut',
-        b"[1, 2]",
-        b'\xff\xfe{"type"',
-        json.dumps({"type": "entity", "observations": ["x"]}).encode(),
-        json.dumps({"type": "relation", "from": "a"}).encode(),
-        json.dumps({"type": "entity", "name": "n", "observations": "text"}).encode(),
-        json.dumps({"type": "entity", "name": "n", "observations": [1]}).encode(),
-        json.dumps({"type": "colour"}).encode(),
-        b'{"type": "entity", "name": "n", "observations": [NaN]}',
-    ]
-    file.write_bytes(file.read_bytes() + b"\n".join(broken))
-    done = memory.admin.import_from(file)
-    assert done.records == 4
-    assert samples.whys(done) == {"empty": 1, "broken": 8, "unsupported": 1}
-    assert ("line", "memory.jsonl, line 4") in samples.told(done, "broken")
-    assert not any("Cut" in each.detail for each in done.skipped)
-
-
 # -- golemcore ---------------------------------------------------------------------------------------------
 
 
@@ -377,17 +356,6 @@ def test_the_current_path_of_a_conversation_is_read(memory: Memory, tmp_path: Pa
     state = memory.session(CHATGPT_ID).state
     assert (state.metadata["title"], state.created_at) == ("Postgres or MongoDB", parse_moment(1736209400.25))
     assert not memory.search("Postgress", mode="literal", sources="turns")
-
-
-def test_an_export_of_chatgpt_is_read_however_it_comes(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
-        archive.writestr("ChatGPT/conversations.json", json.dumps(CHATGPT))
-    file = samples.document(tmp_path / "export" / "conversations.json", CHATGPT)
-    numbered = samples.document(tmp_path / "numbered" / "conversations-000.json", CHATGPT)
-    for source in (tmp_path / "export.zip", file, file.parent, numbered.parent):
-        with Memory.open(":memory:") as memory:
-            done = memory.admin.import_from(source)
-            assert (done.form, done.turns) == ("chatgpt", 4)
 
 
 def test_trees_that_are_odd(tmp_path: Path) -> None:

@@ -130,18 +130,6 @@ def test_a_broken_message_is_named_and_the_others_are_imported(tmp_path: Path) -
     assert imported(tmp_path / "latin.jsonl") == (["hello"], [("line 2", "broken")])
 
 
-def test_odd_fields_and_characters_do_not_cost_the_message(tmp_path: Path) -> None:
-    odd = [
-        '{"role": "user", "content": "a\\u0000b"}', '{"role": "user", "content": "a\\ud800b"}',
-        '{"role": "user", "score": NaN, "content": "a b"}', '{"role": "user", "content": "a b", "at": "yesterday"}',
-        '{"role": "user", "content": "a b", "at": true, "session": {}}',
-        '{"role": "user", "content": "a b", "time": 1e300, "tool_call_id": "a"}',
-        '{"role": "user", "content": "a b", "tool_calls": [{"id": "a", "name": "b"}]}',
-    ]  # fmt: skip
-    said, left_out = imported(samples.text(tmp_path / "chat.jsonl", "\n".join(odd)))
-    assert (said, left_out) == (["a b"] * len(odd), [])
-
-
 def test_a_file_may_be_a_list_or_have_conversations(tmp_path: Path) -> None:
     for data in (HELLO, {"messages": HELLO}, [{"messages": HELLO}], [HELLO]):
         for indent in (None, 2):

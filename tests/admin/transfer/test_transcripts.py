@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 from reverie import Memory
 from reverie.admin.transfer.importer import ImportReport, detect_format
-from reverie.domain.transcripts import parse_line
 from tests.admin.transfer import samples
 
 
@@ -155,17 +153,6 @@ def test_long_results_of_tools_are_cut(tmp_path: Path) -> None:
     values = [CLAUDE[2], CLAUDE[5], claude("user", result("t1", "x" * 9_000), "u5")]
     _, said = told(samples.lines(tmp_path / "s1.jsonl", values))
     assert said["claude-code:s1"][-1][2] == "x" * 4_000 + "\n[cut: 5,000 characters]"
-
-
-def test_values_that_are_no_messages_have_none() -> None:
-    odd: Iterable[Any] = (
-        None, 7, "x", [], {}, {"type": "user"}, {"type": "user", "message": "x"}, {"type": "gemini"},
-        {"type": "user", "message": {"role": "user", "content": None}}, {"payload": {}},
-        {"type": "user", "message": {"role": "user", "content": [None, 3, {"type": "image"}]}},
-        codex("event_msg", type="user_message", message=None), codex("response_item", type="message"),
-        gemini("gemini", None, "e", toolCalls={"x": 1}),
-    )  # fmt: skip
-    assert [parse_line(each) for each in odd] == [[] for _ in odd]
 
 
 PEAK = """
