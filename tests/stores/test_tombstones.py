@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -17,7 +15,6 @@ from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
-from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import (
     KEY,
     compute_content_marks,
@@ -33,15 +30,9 @@ NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 LONG = "Anna lives in a small flat near the harbour of Lisbon and feeds the gulls"
 
 
-@pytest.fixture(params=["sqlite", "in memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = (
-        InMemoryStore(analyse=analyze)
-        if request.param == "in memory"
-        else SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
-    )
-    yield opened
-    opened.close()
+@pytest.fixture
+def store() -> Store:
+    return InMemoryStore(analyse=analyze)
 
 
 def record(number: int, content: str) -> Record:

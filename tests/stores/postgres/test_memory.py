@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Memory, NotFound, Settings
-from reverie.consolidation.lease import LEASE_TIME
+from reverie import Memory, Settings
 from reverie.consolidation.pair_judge import POSITION
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore, connections
@@ -88,23 +87,6 @@ def search_everything(memory: Memory) -> list[str]:
     return found
 
 
-def test_a_memory_is_opened_by_its_url_and_found_again(url: str, settings: Settings) -> None:
-    with pytest.raises(NotFound):
-        Memory.open(url, settings=settings, create=False)
-    with Memory.open(url, settings=settings) as memory:
-        assert (memory.path, memory.folder) == (None, None)
-        record = memory.save("Prefers short answers", category="user-preferences/style").record
-        memory.session("chat:1").add("user", "What is for lunch?")
-        assert [hit.record for hit in memory.search("short answers", limit=1)] == [record]
-    with Memory.open(url, settings=settings, create=False) as memory:
-        assert memory.get(record.id).content == "Prefers short answers"
-        assert [turn.content for turn in memory.session("chat:1").turns()] == ["What is for lunch?"]
-        assert memory.history.log()[0].actor == "owner"
-        assert memory.admin.check() == []
-        assert memory.admin.stats().records == 1
-        assert not memory.admin.doctor().findings
-
-
 def test_another_machine_finds_at_once_what_one_has_saved(url: str, tmp_path: Path) -> None:
     here, there = (Settings(index_cache=str(tmp_path / name)) for name in ("here", "there"))
     with Memory.open(url, settings=here) as one, Memory.open(url, settings=there) as two:
@@ -154,29 +136,6 @@ def test_what_was_forgotten_is_gone_and_what_the_server_keeps_is_said(
             path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
         ]
         assert holding == []
-
-
-def test_background_work_of_a_memory_is_done_by_one_machine(
-    postgres: PostgresServer, url: str, tmp_path: Path
-) -> None:
-    clock = MovableClock()
-    here, there = (Settings(index_cache=str(tmp_path / name)) for name in ("here", "there"))
-    with (
-        Memory.open(url, settings=here, clock=clock) as one,
-        Memory.open(url, settings=there, clock=clock) as two,
-    ):
-        one.save("Likes tea")
-        with one.dreams._lease.hold() as leased:
-            assert leased
-            assert two.dreams.run().busy
-        assert not two.dreams.run().busy
-        assert one.dreams._lease.take()
-        clock.move(minutes=60)
-        assert two.dreams.run().busy, "the clock of the server counts"
-        postgres.execute(
-            "agents", f"UPDATE reverie.work SET expires_at = expires_at - interval '{LEASE_TIME}'"
-        )
-        assert not two.dreams.run().busy, "a machine that died holds the lease no longer than its time"
 
 
 def test_a_copy_of_a_database_has_an_index_of_its_own(

@@ -8,7 +8,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -19,7 +19,7 @@ from reverie.stores.postgres import PostgresStore, is_postgres_url, schema
 from reverie.stores.postgres.connections import parse_postgres_url
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
-from tests.support.contract.factories import NOW, analyse, make_additions, make_record, make_removals
+from tests.support.contract.factories import NOW, analyse, make_additions, make_record
 
 
 @pytest.fixture
@@ -289,29 +289,6 @@ def test_one_that_holds_the_memory_too_long_is_reported(postgres: PostgresServer
         store.commit(make_additions(make_record(1)), actor="test", at=NOW)
 
 
-def test_a_process_that_holds_all_its_connections_is_told_so(postgres: PostgresServer, name: str) -> None:
-    with closing(open_store(postgres.url(name), busy_timeout=timedelta(seconds=0.5))) as store:
-        holding, done = threading.Barrier(11), threading.Event()
-
-        def hold() -> None:
-            while not done.is_set():
-                with suppress(StoreUnavailable), store.reading():  # a busy server is slow to open connections
-                    store.sequence()
-                    holding.wait(30)
-                    done.wait(30)
-
-        threads = [threading.Thread(target=hold) for _ in range(10)]
-        for thread in threads:
-            thread.start()
-        holding.wait(30)
-        with pytest.raises(StoreUnavailable, match="all connections of this process are in use"):
-            store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-        done.set()
-        for thread in threads:
-            thread.join()
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-
-
 def test_a_commit_waits_for_the_disk_whatever_the_database_is_set_to(
     postgres: PostgresServer, database: str
 ) -> None:
@@ -356,41 +333,3 @@ def test_a_store_goes_on_in_a_forked_child(postgres: PostgresServer, name: str) 
 
 
 # -- erasure -------------------------------------------------------------------------------------------
-
-
-def _scan(server: PostgresServer, word: bytes, folder: str) -> list[str]:
-    files = (path for path in (server.data / folder).rglob("*") if path.is_file())
-    return [str(path) for path in files if word in path.read_bytes()]
-
-
-def test_erased_content_is_nowhere_in_the_tables(postgres: PostgresServer, name: str) -> None:
-    word = f"zanzibar{name}"
-    secret = make_record(1, content=f"The word is {word}")
-    with closing(open_store(postgres.url(name))) as store:
-        store.commit(make_additions(secret, make_record(2)), actor="owner", at=NOW)
-        postgres.execute("agents", "CHECKPOINT")
-        assert _scan(postgres, word.encode(), "base") != []
-        store.erase(make_removals(secret), actor="owner", at=NOW)
-        assert store.scrub()
-        postgres.execute("agents", "CHECKPOINT")
-        assert _scan(postgres, word.encode(), "base") == []
-        assert _scan(postgres, word.encode(), "pg_wal") != [], "which is why it is reported as remaining"
-        remains = store.describe_remains()
-        assert any("write-ahead log" in each for each in remains)
-        assert any("backups" in each for each in remains)
-        assert store.check() == []
-
-
-@pytest.mark.parametrize("setting", ["log_statement = 'all'", "log_min_duration_statement = '250ms'"])
-def test_a_log_with_statements_is_named_where_erased_content_remains(
-    postgres: PostgresServer, database: str, setting: str
-) -> None:
-    def names_log() -> bool:
-        with closing(open_store(postgres.url("acme", database=database))) as store:
-            return any("the log of the server" in each for each in store.describe_remains())
-
-    assert not names_log()
-    postgres.execute("postgres", f"ALTER DATABASE {database} SET {setting}")
-    assert names_log()
-    postgres.execute("postgres", f"ALTER DATABASE {database} SET log_parameter_max_length = 0")
-    assert not names_log()

@@ -10,7 +10,6 @@ import pytest
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
-from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.stores.protocol import Store
 from tests.support.contract.factories import (
@@ -106,16 +105,6 @@ class ErasingContract(ContractBase):
             assert [(row.actor, row.note, row.edit) for row in found] == [("owner", "", None)] * 6
             assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState | Page) else found)
 
-    def test_erasing_one_thing_leaves_others_of_the_same_id_alone(self, store: Store) -> None:
-        name = make_record(1).id
-        things = (make_record(1), make_session(name), make_turn(0, name, id=name), make_paragraph(1))
-        add(store, *things, note="first")
-        remove(store, things[0], things[3], note="second")
-        erase(store, [*make_additions(things[0]), *make_removals(things[0])])
-        left = [row for row in store.journal(id=name) if row.edit is not None]
-        assert [row.edit for row in left] == [*make_additions(*things[1:]), *make_removals(things[3])]
-        assert [row.note for row in left] == ["first"] * 3 + ["second"]
-
     def test_an_erasure_that_does_not_fit_changes_nothing_at_all(self, store: Store) -> None:
         one, two = make_record(1), make_record(2)
         add(store, one, two, make_session(), make_turn(0), make_turn(1), note="first")
@@ -132,17 +121,6 @@ class ErasingContract(ContractBase):
         assert store.journal() == before
         assert store.tombstones(["mark"]) == set()
         assert store.records([one.id, two.id]) == [one, two]
-
-    def test_a_conversation_can_be_erased_whole(self, store: Store) -> None:
-        turns = [make_turn(position) for position in range(40)]
-        add(store, make_session(), *turns, make_session("chat:2"), make_turn(0, "chat:2"))
-        rows = erase(store, make_removals(*turns, make_session()))
-        assert all(row.edit is None for row in rows)
-        assert store.sessions()[0].state == make_session("chat:2")
-        assert list(store.scan_turns(Filter())) == [make_turn(0, "chat:2")]
-        assert store.measure("turn", None).passages == 1
-        assert [row.key for row in store.journal() if row.edit is not None] == [42, 43]
-        assert store.journal(id=make_session().id) == [], "its name is gone too"
 
     def test_tombstones_are_kept_and_only_once(self, store: Store) -> None:
         assert store.tombstones(["a"]) == set()

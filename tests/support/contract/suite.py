@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -40,8 +39,6 @@ from tests.support.contract.factories import (
     make_additions,
     make_change,
     make_entry,
-    make_page,
-    make_paragraph,
     make_record,
     make_removals,
     make_session,
@@ -49,7 +46,6 @@ from tests.support.contract.factories import (
     make_turn,
 )
 from tests.support.contract.reading import ReadingContract
-from tests.support.contract.replay import read_contents
 from tests.support.contract.state_machine import StoreStateMachine
 
 __all__ = ["StoreContract", "StoreStateMachine", "analyse"]
@@ -401,24 +397,3 @@ class StoreContract(ContentsContract, ErasingContract, ReadingContract):
         for use in uses:
             with pytest.raises(StoreUnavailable, match="closed"):
                 use()
-
-    def test_what_was_committed_is_there_when_opened_again(self, tmp_path: Path) -> None:
-        if not self.durable:
-            pytest.skip("this store keeps nothing")
-        store = self.open_store(tmp_path)
-        paragraphs = make_paragraph(1), make_paragraph(2, page="2026-03-01.md")
-        values = FULL_RECORD, make_session(), make_turn(0), make_page(), *paragraphs
-        add(store, *values, cursors={"a": "1"}, counts={"n": 2})
-        entry = make_entry(expires_at=NOW + timedelta(days=1))
-        store.put_entry(entry, capacity=None, now=NOW)
-        contents, rows = read_contents(store), store.journal()
-        store.close()
-        again = self.open_store(tmp_path)
-        assert (read_contents(again), again.journal()) == (contents, rows)
-        assert [row.edit for row in rows] == make_additions(*values)
-        assert (again.cursor("a"), again.count("n")) == ("1", 2)
-        assert again.entries("agent", now=NOW) == [entry]
-        (row,) = add(again, make_record(2))
-        assert row.sequence == 7
-        assert again.check() == []
-        again.close()
