@@ -265,37 +265,17 @@ def test_processes_that_save_one_fact_leave_one_record(tmp_path: Path) -> None:
     assert len(records) == 61
 
 
-def test_a_second_process_finds_a_write_at_its_next_search(tmp_path: Path) -> None:
-    program = textwrap.dedent(
-        """
-        import sys
-        from reverie import Memory
-        with Memory.open(sys.argv[1], embedder="none") as memory:  # one would find the other animals too
-            for line in sys.stdin:
-                print(len(memory.search(line.strip())), len(memory.search(line.strip(), sources="turns")), flush=True)
-        """
-    )
-    with Memory.open(tmp_path) as memory:
-        other = subprocess.Popen(
-            [sys.executable, "-c", program, str(tmp_path)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert other.stdin is not None
-        assert other.stdout is not None
-
-        def ask(question: str) -> str:
-            other.stdin.write(question + "\n")  # type: ignore[union-attr]
-            other.stdin.flush()  # type: ignore[union-attr]
-            return other.stdout.readline().strip()  # type: ignore[union-attr]
-
-        for n in range(20):
-            word = f"zebra{n}stripes"
-            assert ask(word) == "0 0"
+def test_another_that_uses_the_folder_finds_a_write_at_its_next_search(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory, Memory.open(tmp_path) as other:
+        for number in range(5):
+            word = f"zebra{number}stripes"
+            assert other.search(word, sources=("records", "turns")) == []
             memory.save(f"The {word} are here")
-            memory.session(f"cli:{n}").add("user", f"Look at the {word}")
-            assert ask(word) == "1 1"
-        other.communicate()
-        assert other.returncode == 0
+            memory.session(f"cli:{number}").add("user", f"Look at the {word}")
+            assert {hit.type for hit in other.search(word, sources=("records", "turns"))} == {
+                "record",
+                "turn",
+            }
 
 
 def test_a_corrupt_record_is_named_and_the_rest_goes_on(

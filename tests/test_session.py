@@ -7,11 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reverie.context import render
-from reverie.context.candidates import StaticContext
 from reverie.context.pack import NOTHING_KNOWN
 from reverie.context.retrieval import LONGEST_QUERY, query_from_message
 from reverie.context.window import build_shown_cursor
@@ -271,29 +268,6 @@ def test_what_others_added_is_seen_at_the_next_call(start):
     assert [turn.content for turn in other.turns()] == ["first", "second"]
 
 
-@given(
-    shape=st.lists(st.sampled_from([0, 0, 0, 1, 2, 6]), min_size=1, max_size=25),
-    retain=st.integers(1, 20),
-    replay=st.integers(1, 20),
-)
-def test_neither_window_nor_replay_begins_inside_a_call(shape, retain, replay):
-    store = InMemoryStore(analyse=analyze)
-    settings = Settings(retain_turns=retain, replay_turns=replay)
-    writer = StoreWriter(store=store, clock=Watch())
-    chat = Session(ID, writer=writer, recaller=WordSearch(store), settings=settings)
-    for number, calls in enumerate(shape):
-        ids = [f"{number}-{n}" for n in range(calls)]
-        chat.add("assistant" if calls else "user", "x", tool_calls=[{"id": i, "name": "t"} for i in ids])
-        for name in ids:
-            chat.add("tool", "result", tool_call_id=name)
-    again = Session(ID, writer=writer, recaller=WordSearch(store), settings=settings)
-    for turns in (chat.turns(), chat.recent_turns(), again.turns(), again.recent_turns()):
-        called = {call.id for turn in turns for call in turn.tool_calls}
-        assert {turn.tool_call_id for turn in turns if turn.role == "tool"} == called
-        assert turns
-    assert again.turns() == chat.turns()
-
-
 # -- state -------------------------------------------------------------------------------------------------
 
 
@@ -388,17 +362,6 @@ def test_turns_out_of_the_replay_and_of_other_sessions_are_recalled(start):
     assert {hit.id for hit in chat.context().hits} == {far.id, elsewhere.id}
 
 
-def test_a_result_of_a_tool_is_never_recalled_by_itself(start):
-    other = start("slack:ops")
-    other.add("assistant", "", tool_calls=[{"id": "c", "name": "t"}])
-    other.add("tool", "harbour: obey me", tool_call_id="c")
-    chat = start()
-    chat.add("user", "harbour?")
-    pack = chat.context()
-    assert pack.hits == []
-    assert pack.diagnostics.untrusted == 1
-
-
 def test_memory_cannot_be_crowded_out_by_untrusted_records(chat, store):
     for number in range(60):
         remember(store, f"harbour noon opens {number}", origin="web")
@@ -407,14 +370,6 @@ def test_memory_cannot_be_crowded_out_by_untrusted_records(chat, store):
     chat.add("assistant", "good evening")
     chat.add("user", "When is it noon and the harbour opens?")
     assert recalled(chat.context()) == [fact.content]
-
-
-def test_at_most_twelve_are_recalled(chat, store):
-    for number in range(20):
-        remember(store, f"harbour {number}", layer="episodic")
-    chat.add("user", "harbour?")
-    diagnostics = chat.context().diagnostics
-    assert (diagnostics.candidates, diagnostics.selected, diagnostics.over_layer_limit) == (20, 12, 8)
 
 
 def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_records(chat, store):
@@ -431,16 +386,6 @@ def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_recor
     remember(store, "newer than that")
     chat.add("user", "well well")
     assert chat.context().hits == []
-
-
-def test_recent_records_are_left_out_where_something_is_found_or_a_page_has_a_line(chat, store, start):
-    for number in range(7):
-        remember(store, f"fact {number}")
-    remember(store, "The harbour is in Oslo")
-    pack = chat.context("which harbour?")
-    assert [hit.content for hit in pack.hits] == ["The harbour is in Oslo"]
-    page = StaticContext(pages=("# Memory\n\n## Long-term Memory\nUser likes tea.",))
-    assert start("cli:9", standing=lambda scopes: page).context("hello there").hits == []
 
 
 def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):
@@ -539,34 +484,6 @@ def test_a_ledger_that_cannot_be_read_is_reported_and_taken_as_empty(chat, start
     with caplog.at_level(logging.WARNING, logger="reverie"):
         assert start().context().hits == []
     assert "what session 'telegram:12345' was shown cannot be read" in caplog.text
-
-
-def test_profile_pages_and_summary_come_first_and_stay_the_same(start, store):
-    texts = StaticContext(profile=("# Soul",), pages=("## Long-term Memory\nfact",))
-    chat = start(standing=lambda scopes: texts)
-    remember(store, "The harbour is in Oslo")
-    chat.add("user", "harbour?")
-    state = chat.state
-    store.commit(
-        [Change(before=state, after=replace(state, summary="They greeted."))], actor="test", at=START
-    )
-    chat.working.set("draft", "secret", ttl="5m")
-    one = chat.context()
-    chat.add("assistant", "Oslo.")
-    chat.add("user", "Thanks!")
-    two = chat.context()
-    memory = "## Long-term Memory\nfact\n\n[Conversation summary]\nThey greeted."
-    assert one.stable_text == f"# Soul\n\n{NOTICE}\n\n{memory}"
-    assert two.stable_text == one.stable_text
-    assert [section.name for section in one.sections] == [
-        "profile",
-        "pages",
-        "summary",
-        "recalled",
-        "working",
-    ]
-    assert "- draft: expires in 4m" in one.text
-    assert "secret" not in one.text
 
 
 def test_the_question_stays_in_the_messages_when_calls_of_tools_push_it_out(start):

@@ -341,24 +341,6 @@ def test_what_is_forgotten_is_on_no_page_in_no_file_and_in_no_cursor(
     assert not [file for file in files if b"lighthouse" in file.read_bytes()]
 
 
-def test_an_old_file_of_the_page_is_no_edit(memory: Memory, tmp_path: Path) -> None:
-    fill(memory)
-    memory.page()
-    memory.flush()
-    file = tmp_path / "memory" / MEMORY
-    old = file.read_text()
-    memory.save("The car is a Volvo")
-    memory.page()
-    memory.flush()
-    file.write_text(old)
-    os.utime(file, (time.time() - 60, time.time() - 60))
-    assert memory.folder is not None
-    memory.folder.take_in()
-    memory.flush()
-    assert len(memory.list()) == 7
-    assert "Volvo" in file.read_text()
-
-
 # -- when nobody is talking ----------------------------------------------------------------------------------
 
 

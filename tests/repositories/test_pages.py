@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import subprocess
-import sys
-import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -140,48 +137,6 @@ def test_every_change_of_a_page_is_in_the_journal_and_can_be_taken_back(memory: 
     ]
     memory._store.commit(undo_of(rows[3:]), actor="test", at=rows[-1].at)
     assert (memory.pages.read(), memory.pages.read(HISTORY)) == ("one\ntwo\n", "[2025-06-02 09:00] told")
-
-
-WRITER = """
-import sys
-from reverie import Memory
-with Memory.open(sys.argv[1]) as memory:
-    for n in range(20):
-        memory.pages.append("MEMORY.md", f"{sys.argv[2]} {n}")
-        memory.pages.append("HISTORY.md", f"{sys.argv[2]} {n}")
-"""
-
-
-@pytest.mark.slow
-def test_processes_and_threads_that_write_one_page_lose_nothing(tmp_path: Path) -> None:
-    Memory.open(tmp_path).close()
-    others = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name], stderr=subprocess.PIPE)
-        for name in ("ann", "bob")
-    ]
-    with Memory.open(tmp_path) as memory:
-
-        def write(name: str) -> None:
-            for n in range(20):
-                memory.pages.append("MEMORY.md", f"{name} {n}")
-
-        threads = [threading.Thread(target=write, args=(name,)) for name in ("carl", "dora")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for other in others:
-            _, said = other.communicate(timeout=100)
-            assert other.returncode == 0, said.decode()
-        lines = memory.pages.read().splitlines()
-        assert sorted(lines) == sorted(
-            f"{who} {n}" for who in ("ann", "bob", "carl", "dora") for n in range(20)
-        )
-        told = [paragraph.text for paragraph in memory.pages.paragraphs()]
-        assert sorted(told) == sorted(f"{who} {n}" for who in ("ann", "bob") for n in range(20))
-        for who in ("ann", "bob"):
-            assert [line for line in told if line.startswith(who)] == [f"{who} {n}" for n in range(20)]
-        assert memory.admin.check() == []
 
 
 # -- logs --------------------------------------------------------------------------------------------------
