@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from reverie.context import render
 from reverie.context.candidates import CandidateDecision, PackInput, Verdict
 from reverie.context.pack import Pack
 from reverie.context.retrieval import query_from_message
@@ -49,7 +48,6 @@ MAX_SESSION_TEXTS = 50
 
 _TEXT_PREFIX = "prompt:"  # of the cursors of texts, each with its session and a number up to 50
 _PREFIX = "receipt:"  # of the cursors of entries, each with its session and a number up to 200
-_MAX_PENDING = 8
 _PRUNE_INTERVAL = 100  # positions of a session
 
 _log = logging.getLogger("reverie")
@@ -264,29 +262,6 @@ def explain_pack(pack: Pack) -> tuple[PromptLine, ...]:
     )
 
 
-def _rebuild_parts(
-    standing: Iterable[ExplainedLine], lines: Iterable[ExplainedLine], now: datetime
-) -> list[tuple[str, str]]:
-    """Return the parts of a prompt that ids alone tell: the rules and the recalled lines."""
-    rules = [render.render_record(each.then) for each in standing if isinstance(each.then, Record)]
-    recalled = [
-        _render_value(each.then, now)
-        for each in lines
-        if each.then is not None and each.line.verdict in _VERDICT_REASONS
-    ]
-    headed = (
-        ("standing", render.STANDING_HEADER, rules),
-        ("recalled", render.RECORDS_HEADER, recalled),
-    )
-    return [(name, "\n".join([header, *rows])) for name, header, rows in headed if rows]
-
-
-def _render_value(value: Record | Turn | Paragraph, now: datetime) -> str:
-    if isinstance(value, Record):
-        return render.render_record(value, now=now)
-    return render.render_turn(value) if isinstance(value, Turn) else render.render_paragraph(value)
-
-
 class PromptLog:
     """Prompt log of the sessions of some scopes. Safe to use from several threads.
 
@@ -325,16 +300,15 @@ class PromptLog:
         entries: builtins.list[PromptLogEntry] = []
         visible: dict[str, bool] = {}
         stored = self._store.cursors(_build_prefix(session))
-        for name in sorted(stored, key=lambda name: stored[name].partition(" ")[0], reverse=True):
-            text, owner = stored[name], _get_session(name)
-            if limit is not None and len(entries) > limit and _is_later(entries[limit], text):
+        times = {name: text.partition(" ")[0] for name, text in stored.items()}
+        for name in sorted(stored, key=times.__getitem__, reverse=True):
+            owner = _get_session(name)
+            if limit is not None and len(entries) > limit and times[name] < format_time(entries[-1].at):
                 break
             if owner not in visible:
                 visible[owner] = session in (None, owner) and self._is_visible(owner)
-            if not visible[owner]:
-                continue
             try:
-                entries.append(decode_entry(owner, text))
+                entries += [decode_entry(owner, stored[name])] if visible[owner] else []
             except InvalidInput as error:
                 _log.warning("the entry %r of the prompt log cannot be read and is left out: %s", name, error)
         entries.sort(key=lambda entry: (entry.at, entry.position), reverse=True)
@@ -366,17 +340,21 @@ class PromptLog:
             def explain(line: PromptLogLine) -> ExplainedLine:
                 return _explain_line(self._store, line, entry.sequence, paragraphs.get)
 
-            standing = tuple(explain(_build_rule_line(name)) for name in entry.standing)
-            lines = tuple(map(explain, entry.lines))
-            stored = self._read_parts(entry)
-        parts = _rebuild_parts(standing, lines, entry.at) if stored is None else stored
+            rules = (
+                PromptLogLine(id=name, type="record", verdict="in every prompt", score=0.0, tokens=0)
+                for name in entry.standing
+            )
+            standing, lines = tuple(map(explain, rules)), tuple(map(explain, entry.lines))
+            parts = self._read_parts(entry)
         return ExplainedPrompt(
             entry=entry,
             question=turns[0].content if turns and entry.asked else None,
             standing=standing,
             lines=lines,
-            text=explain_parts(parts, {each.id: (each.verdict, each.recent) for each in entry.lines}),
-            is_rebuilt=stored is None,
+            text=_rebuild_text(standing, lines)
+            if parts is None
+            else explain_parts(parts, {each.id: (each.verdict, each.recent) for each in entry.lines}),
+            is_rebuilt=parts is None,
         )
 
     def _read_parts(self, entry: PromptLogEntry) -> Sequence[tuple[str, str]] | None:
@@ -393,8 +371,21 @@ class PromptLog:
         return state is not None and (self._scopes is None or state.scope in self._scopes)
 
 
-def _build_rule_line(id: str) -> PromptLogLine:
-    return PromptLogLine(id=id, type="record", verdict="in every prompt", score=0.0, tokens=0)
+def _rebuild_text(
+    standing: Iterable[ExplainedLine], lines: Iterable[ExplainedLine]
+) -> tuple[PromptLine, ...]:
+    """Return the rules and the recalled lines of a prompt whose exact text is no longer stored."""
+    rules = [(each, "standing", _REASONS["standing"]) for each in standing]
+    recalled = [
+        (each, "recalled", _VERDICT_REASONS[each.line.verdict])
+        for each in lines
+        if each.line.verdict in _VERDICT_REASONS
+    ]
+    return tuple(
+        PromptLine(section, each.then.content, each.line.tokens, each.line.id, reason)
+        for each, section, reason in (*rules, *recalled)
+        if each.then is not None
+    )
 
 
 def _explain_line(
@@ -429,10 +420,7 @@ class PromptLogBuffer:
 
     def add(self, pack_input: PackInput, pack: Pack, *, asked: bool) -> None:
         """Add the context of a turn; it replaces an earlier one for the same turn."""
-        self._packs.pop(pack_input.now_at, None)
         self._packs[pack_input.now_at] = (pack_input, pack, asked)
-        if len(self._packs) > _MAX_PENDING:
-            del self._packs[next(iter(self._packs))]
 
     def build_cursors(self, store: Store, changes: Sequence[Change]) -> dict[str, str | None]:
         """Return the cursors to set in the transaction of some changes.
@@ -561,11 +549,6 @@ def _build_prefix(session: str | None) -> str:
 
 def _build_cursor(session: str, position: int) -> str:
     return f"{_build_prefix(session)}{position % MAX_SESSION_ENTRIES}"
-
-
-def _is_later(entry: PromptLogEntry, text: str) -> bool:
-    """Return whether a stored entry is earlier than another one, so that it need not be read."""
-    return text.partition(" ")[0] < format_time(entry.at)
 
 
 def _build_text_cursor(session: str, position: int) -> str:
