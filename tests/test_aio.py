@@ -60,7 +60,7 @@ def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
             session = await memory.session("cli:1")
             pack = await session.context()
             assert "5433" in pack.text
-            return [hit.content for hit in await memory.search("staging database port")]
+            return [hit.content for hit in await memory.search("staging database port", sources="records")]
 
     asyncio.run(first())
     assert asyncio.run(second()) == ["The staging database listens on port 5433"]

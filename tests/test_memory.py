@@ -369,8 +369,8 @@ def test_filters_that_fit_no_source_are_refused_by_name(memory: Memory) -> None:
         ({"sources": "turns", "unit": "page"}, "unit is 'page'"),
         ({"sources": "diary"}, "source is 'diary'"),
         ({"sources": ()}, "sources is \\(\\)"),
-        ({"session": "a"}, "add 'turns'"),
-        ({"unit": "session"}, "add 'turns'"),
+        ({"sources": "records", "session": "a"}, "add 'turns'"),
+        ({"sources": "records", "unit": "session"}, "add 'turns'"),
         ({"sources": "turns", "kind": "fact"}, "add 'records'"),
         ({"kind": [5]}, "kind is \\[5\\]"),
     ]

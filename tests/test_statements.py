@@ -59,9 +59,9 @@ def begin(memory: Memory, statements: list[str]) -> None:
     statements.clear()
 
 
-def test_a_search_over_six_records_takes_seven_statements(memory: Memory, statements: list[str]) -> None:
+def test_a_search_over_six_records_takes_eight_statements(memory: Memory, statements: list[str]) -> None:
     # After a change, three more: `passages.db` follows the journal, the changed record, and the mark of its entry.
-    for question, most in (("green tea", 7 + 3), ("when does the office close?", 7)):
+    for question, most in (("green tea", 8 + 3), ("when does the office close?", 8)):
         begin(memory, statements)
         hits = memory.search(question)
         assert hits

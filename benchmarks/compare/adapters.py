@@ -67,7 +67,9 @@ class Reverie:
     def search(self, query: str, limit: int) -> list[str]:
         if self.embedder != "none":
             self.memory.admin.embed()
-        return [hit.record.metadata["id"] for hit in self.memory.search(query, limit=limit)]
+        return [
+            hit.record.metadata["id"] for hit in self.memory.search(query, sources="records", limit=limit)
+        ]
 
     def forget(self, id: str) -> None:
         record = next(each for each in self.memory.list(limit=None) if each.metadata["id"] == id)

@@ -430,7 +430,7 @@ export interface SearchInput {
   created_before?: string | null;
   valid_at?: string | null;
   query?: string | null;
-  sources?: ("records" | "turns" | "pages")[];
+  sources?: ("records" | "turns" | "pages")[] | null;
   limit?: number;
   min_score?: number;
   mode?: "words" | "literal" | "regex";

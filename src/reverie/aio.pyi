@@ -442,13 +442,13 @@ class AsyncMemoryReader:
     def subjects(self) -> AsyncSubjectIndex: ...
     async def search(
         self,
-        query: str | None = ...,
+        query: str | None = None,
         *,
-        sources: Source | Sequence[Source] = ...,
-        limit: int = ...,
-        min_score: float = ...,
-        mode: SearchMode = ...,
-        unit: Unit = ...,
+        sources: Source | Sequence[Source] | None = None,
+        limit: int = 10,
+        min_score: float = 0.0,
+        mode: SearchMode = "words",
+        unit: Unit = "turn",
         **filters: Unpack[SearchFilters],
     ) -> builtins.list[Hit]: ...
     async def left_out(

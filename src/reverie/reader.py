@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from reverie.search.searcher import LeftOut
     from reverie.search.vectors.vector_index import VectorIndex
 
-DEFAULT_SOURCES: tuple[Source, ...] = ("records",)
-"""Sources of a search that names none."""
-
 _FIRST_TURNS = 6  # of a session, among which its first message is
 
 Order = Literal["newest", "oldest", "created"]
@@ -208,7 +205,7 @@ class MemoryReader:
         self,
         query: str | None = None,
         *,
-        sources: Source | Sequence[Source] = DEFAULT_SOURCES,
+        sources: Source | Sequence[Source] | None = None,
         limit: int = 10,
         min_score: float = 0.0,
         mode: SearchMode = "words",
@@ -223,7 +220,8 @@ class MemoryReader:
         Args:
             query: The question, up to 10,000 characters; None returns what changed last.
             sources: One or several of `records`, `turns` (of conversations) and `pages` (paragraphs of
-                `HISTORY.md`, `MEMORY.md` and other pages; not of daily notes, which repeat turns).
+                `HISTORY.md`, `MEMORY.md` and other pages; not of daily notes, which repeat turns). None takes all
+                for a question; without one, turns if a filter restricts turns, else records.
             limit: Most hits to return, 1 to 1,000.
             min_score: Lowest score of a hit, 0 to 1.
             mode: `words` ranks by words; `literal` finds the text as it stands; `regex` finds a regular
@@ -276,8 +274,12 @@ class MemoryReader:
         self, query: str | None, options: Mapping[str, Any]
     ) -> tuple[SearchRequest, Sequence[Source], Unit]:
         """Return the arguments of a search as its request, its sources and its unit."""
-        filters: dict[str, Any] = {"sources": DEFAULT_SOURCES, "unit": "turn", **options}
-        where, unit = parse_sources(filters.pop("sources")), filters.pop("unit")
+        filters: dict[str, Any] = {"sources": None, "unit": "turn", **options}
+        sources, unit = filters.pop("sources"), filters.pop("unit")
+        if sources is None:
+            is_of_turns = unit == "session" or filters.get("session") or filters.get("role")
+            sources = SOURCES if query is not None else "turns" if is_of_turns else "records"
+        where = parse_sources(sources)
         named = {name: filters.pop(name) for name in ("limit", "min_score", "mode") if name in filters}
         allowed = build_filter(filters, SearchFilters, scopes=self._scopes)
         validate_choice(unit, get_args(Unit), name="unit")

@@ -20,7 +20,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def ask(memory: Any, query: str, *, most: int = 5, **options: Any) -> dict[str, tuple[str, ...]]:
     """Return what a search left out, as texts with the reason and its fields."""
-    request, sources = memory._parse_search(query, **options)
+    request, sources, _ = memory._parse_search(query, options)
     hits = memory.search(query, **options)
     found: list[LeftOut] = find_left_out(memory._searcher, request, sources, hits, most=most)
     assert not {each.hit.id for each in found} & {hit.id for hit in hits}

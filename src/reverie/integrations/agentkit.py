@@ -211,7 +211,7 @@ class Store:
         """Do nothing: everything is on disk when a method returns, and the memory is closed by its owner."""
 
     def _make_insight(self, sentence: str) -> None:
-        for hit in self._memory.search(sentence, limit=5):
+        for hit in self._memory.search(sentence, sources="records", limit=5):
             if hit.content == sentence and hit.record is not None and hit.record.kind not in KINDS:
                 self._memory.update(hit.id, kind="insight")
 

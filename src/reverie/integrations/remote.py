@@ -342,7 +342,7 @@ class RemoteReader:
         self,
         query: str | None = None,
         *,
-        sources: Source | Sequence[Source] = "records",
+        sources: Source | Sequence[Source] | None = None,
         limit: int = 10,
         min_score: float = 0.0,
         mode: SearchMode = "words",

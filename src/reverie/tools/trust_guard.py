@@ -55,7 +55,7 @@ class MemoryLike(Protocol):
         self,
         query: str | None = None,
         *,
-        sources: Source | Sequence[Source] = "records",
+        sources: Source | Sequence[Source] | None = None,
         limit: int = 10,
         mode: SearchMode = "words",
         **filters: Unpack[SearchFilters],

@@ -147,7 +147,7 @@ def find_recalled(memory: Memory, question: str) -> str:
 def _find(memory: Memory, question: str) -> Iterator[str]:
     """Yield a question and its hits."""
     yield question
-    hits = memory.search(question)
+    hits = memory.search(question, sources="records")
     for hit in hits:
         state = output.describe_state(hit.record, THURSDAY) if hit.record else []
         yield f"   {hit.score:.2f}  {hit.content:30}  {', '.join(state)}".rstrip()

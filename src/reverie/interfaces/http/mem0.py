@@ -321,7 +321,7 @@ def search_memories(call: Call, body: AnyFields) -> Any:
     filters = _get_filters(fields)
     memories = []
     for view in _open_scopes(call, filters):
-        for hit in view.search(query, limit=_CANDIDATES, min_score=floor):
+        for hit in view.search(query, sources="records", limit=_CANDIDATES, min_score=floor):
             if hit.record is not None and hit.record.scope == view.scope:
                 parts = {name: round(value, 6) for name, value in hit.explanation.parts.items()}
                 memory = _to_memory(call, hit.record)

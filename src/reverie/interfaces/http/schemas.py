@@ -182,7 +182,7 @@ class SearchInput(RecordFilter):
     """A search; see `Memory.search`."""
 
     query: str | None = None
-    sources: Annotated[tuple[Source, ...], Field(min_length=1)] = ("records",)
+    sources: Annotated[tuple[Source, ...], Field(min_length=1)] | None = None
     limit: Limit = 10
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     mode: SearchMode = "words"

@@ -17,7 +17,6 @@ from reverie.domain.text import timestamps
 from reverie.domain.text.escaping import strip_terminal_codes
 from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.options import CommandContext, command
-from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
     from reverie.reader import MemoryReader
@@ -143,14 +142,12 @@ def _search(
     memory: MemoryReader, question: str | None, only: Source | None, filters: dict[str, Any]
 ) -> list[Hit]:
     """Search the sources that the options name; by default all."""
-    if question is None and only is None:
-        only = "turns" if filters["session"] or filters["role"] else "records"
     if only is not None and (wrong := [name for name in _EXCLUDED[only] if filters[name]]):
         option = wrong[0].removesuffix("s").replace("_", "-")
         raise InvalidInput(f"--{option} cannot be combined with --{only}-only")
     filters["mode"] = filters["mode"] or "words"
     reader = memory.scoped(filters.pop("scope"))
-    return reader.search(question, sources=SOURCES if only is None else only, **filters)
+    return reader.search(question, sources=only, **filters)
 
 
 _OF_RECORDS = ("category", "tags", "kind", "layer", "origin", "valid_at")
