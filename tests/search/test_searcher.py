@@ -279,7 +279,9 @@ def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None
     memory.session("cli:1").add("user", "I saw error E4077 again")
     assert contents(memory.search("100% of disk_1", mode="literal")) == ["Error E4012: 100% of disk_1 used"]
     assert memory.search("100_ of", mode="literal") == []
-    assert contents(memory.search(r"E\d{4}", mode="regex", sources="records")) == ["Error E4012: 100% of disk_1 used"]
+    assert contents(memory.search(r"E\d{4}", mode="regex", sources="records")) == [
+        "Error E4012: 100% of disk_1 used"
+    ]
     assert contents(memory.search(r"E\d{4}", mode="regex", sources="turns")) == ["I saw error E4077 again"]
     assert len(memory.search(r"e40\d\d", mode="regex", sources=SOURCES)) == 2
     with pytest.raises(InvalidInput, match="regular expression"):
