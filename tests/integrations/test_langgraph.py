@@ -24,7 +24,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from reverie import AsyncMemory, Memory, Settings
+from reverie import Memory
 from reverie.domain.errors import InvalidInput
 from reverie.integrations.langgraph import ReverieStore
 from tests.factories import MovableClock
@@ -104,46 +104,6 @@ def test_what_a_program_did_can_be_taken_back(memory: Memory, store: ReverieStor
     item = store.get(USERS, "prefs")
     assert item is not None
     assert item.value == {"theme": "dark"}
-
-
-def test_a_person_changes_an_item_by_changing_its_record(memory: Memory, store: ReverieStore) -> None:
-    store.put(USERS, "one", {"content": "Alice lives in Bremen"})
-    store.put(USERS, "two", {"city": "Bremen", "rooms": 3, "note": "near\nthe: river"})
-    for record in memory.list():
-        memory.update(record.id, content=record.content.replace("Bremen", "Kiel").replace("3", "4"))
-    one, two = store.get(USERS, "one"), store.get(USERS, "two")
-    assert one is not None
-    assert two is not None
-    assert one.value == {"content": "Alice lives in Kiel"}
-    assert two.value == {"city": "Kiel", "rooms": 4, "note": "near\nthe: river"}
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-# Of five characters, each of which takes nine at most, so that four labels fit into a category.
-labels = st.text(st.characters(exclude_characters=".\0"), min_size=1, max_size=5)
-
-
-@given(
-    namespace=st.lists(labels, min_size=1, max_size=4),
-    key=st.text(max_size=20),
-    value=st.dictionaries(st.text(), json_values, max_size=4),
-)
-def test_any_json_is_kept_losslessly_under_any_key(
-    namespace: list[str], key: str, value: dict[str, object]
-) -> None:
-    with Memory.open(":memory:", settings=Settings(redact_secrets=False)) as memory:
-        store = ReverieStore(memory)
-        store.batch([PutOp(tuple(namespace), key, value)])
-        item = store.batch([GetOp(tuple(namespace), key)])[0]
-        assert item is not None
-        assert item.value == value  # type: ignore[union-attr]
-        assert item.key == key  # type: ignore[union-attr]
-        assert item.namespace == tuple(namespace)  # type: ignore[union-attr]
-        assert store.list_namespaces() == [tuple(namespace)]
 
 
 def test_large_values_are_kept_whole(memory: Memory, store: ReverieStore) -> None:
@@ -369,49 +329,6 @@ def test_scopes_and_names_keep_items_apart(memory: Memory) -> None:
     assert [item.value for item in alice.search(())] == [{"text": "the secret of Alice"}]
 
 
-def test_secrets_are_kept_neither_in_values_nor_in_keys(tmp_path: Path) -> None:
-    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # of the form of a token, and nobody's
-    with Memory.open(tmp_path) as memory:
-        store = ReverieStore(memory)
-        value = {
-            "text": f"The token is {token}",
-            "password": "hunter2-Xk9!q",
-            "list": [{"deep": f"token={token}"}],
-            "n": 5,
-        }
-        store.put(USERS, "k", value)
-        item = store.get(USERS, "k")
-        assert item is not None
-        assert item.value["n"] == 5
-        assert item.value["text"].startswith("The token is [redacted")
-        assert [hit.key for hit in store.search((), query="token")] == ["k"]
-        for place in ((USERS, token), (("users", token), "k")):
-            with pytest.raises(InvalidInput, match="secret"):
-                store.put(*place, {"n": 1})
-        identifier = "0b9d4c1e-6f7a-4f57-9a8e-2c1d3e4f5a6b"
-        store.put(USERS, identifier, {"id": identifier})
-        found = store.get(USERS, identifier)
-        assert found is not None
-        assert found.value == {"id": identifier}
-    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert token.encode() not in written
-    assert b"hunter2" not in written
-
-
-def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
-    async def run() -> object:
-        async with AsyncMemory.open(tmp_path) as memory:
-            store = ReverieStore(memory)
-            await store.aput(USERS, "k", {"n": 1})
-            await store.adelete(USERS, "k")
-            await store.aput(USERS, "k", {"n": 2})
-            assert await store.alist_namespaces(prefix=("users",)) == [USERS]
-            [item] = await store.asearch(("users",))
-            return item.value
-
-    assert asyncio.run(run()) == {"n": 2}
-
-
 # -- namespaces ------------------------------------------------------------------------------------------
 
 steps = st.sampled_from(["a", "b", "c", "*"])
@@ -464,20 +381,6 @@ def test_an_item_goes_when_its_time_is_over_and_is_archived(
     assert store.sweep_ttl() == 0
     [record] = memory.list(archived=True)
     assert (record.content, record.archive_reason) == ("soon gone", "expired")
-
-
-def test_reading_begins_the_time_anew(memory: Memory, clock: MovableClock) -> None:
-    store = ReverieStore(memory, ttl={"default_ttl": 10, "refresh_on_read": True})
-    store.put(USERS, "got", {"text": "violins"})
-    store.put(USERS, "found", {"text": "concrete"})
-    store.put(USERS, "left", {"text": "taxes"})
-    for _ in range(3):
-        clock.move(minutes=7)
-        assert store.get(USERS, "got") is not None
-        assert [item.key for item in store.search(USERS, query="concrete")] == ["found"]
-    assert store.get(USERS, "left") is None
-    clock.move(minutes=11)
-    assert store.get(USERS, "got") is None
 
 
 def test_a_put_after_the_end_makes_a_new_item(

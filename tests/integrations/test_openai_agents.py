@@ -35,62 +35,8 @@ T = TypeVar("T")
 
 set_tracing_disabled(True)
 
-ITEMS: list[Any] = [
-    {"role": "user", "content": "I always drink my coffee black."},
-    {"content": "Keys in another order", "role": "user"},
-    {"role": "developer", "content": "Be brief."},
-    {"role": "system", "content": "Today is Monday."},
-    {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": "Noted: black.", "annotations": [], "logprobs": []}],
-    },
-    {
-        "type": "reasoning",
-        "id": "rs_1",
-        "summary": [{"type": "summary_text", "text": "Hm."}],
-        "encrypted_content": "x" * 99,
-    },
-    {
-        "type": "function_call",
-        "id": "fc_1",
-        "call_id": "call_1",
-        "name": "weather",
-        "arguments": '{"city": "Zürich"}',
-    },
-    {"type": "function_call_output", "call_id": "call_1", "output": "It snows."},
-    {
-        "type": "function_call_output",
-        "call_id": "call_2",
-        "output": [{"type": "input_text", "text": "It rains."}],
-    },
-    {
-        "role": "user",
-        "content": [
-            {"type": "input_text", "text": "What is this?"},
-            {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"},
-        ],
-    },
-    {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "snow"}},
-    {
-        "type": "computer_call_output",
-        "call_id": "c",
-        "output": {"type": "computer_screenshot", "image_url": "u"},
-    },
-    {"type": "item_reference", "id": "msg_1"},
-    {"type": "of_the_future", "payload": {"deep": [1, 2.5, None, True, {"ä": "\u2028"}]}},
-    {"role": "user", "content": ""},
-    {"role": "user", "content": "  \n "},
-    {"role": "user", "content": "a\0b \ud800 c\r\n\x1b[0m"},
-    {"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]},
-    {"role": "nobody", "content": "?", "type": "message"},
-    "a bare string",
-    ["a", "list"],
-    None,
-    {},
-]
+ITEMS: list[Any] = json.loads(Path(__file__).with_name("openai_items.json").read_text())
+"""Items of all kinds, some of which no model writes."""
 
 
 def run(awaitable: Awaitable[T]) -> T:

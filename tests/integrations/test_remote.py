@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, StoreUnavailable
+from reverie import Conflict, InvalidInput, NewRecord, NotFound, StoreUnavailable
 from reverie.integrations.remote import RemoteMemory, RemotePages
 from tests.interfaces.conftest import run_cli
 from tests.interfaces.http.test_http_process import Served, serving
@@ -195,52 +194,32 @@ def test_two_writers_of_one_record_lose_no_change(memory: RemoteMemory) -> None:
     assert (found.confidence, found.importance, found.metadata) == (0.9, 0.9, {"a": "9"})
 
 
-@pytest.mark.slow
-def test_what_is_repeated_after_a_kill_is_done_once(tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    added: list[str] = []
-    failed: list[Exception] = []
-    stop = threading.Event()
-    with serving(folder) as first:
-        port = first.port
-        memory = RemoteMemory(f"http://127.0.0.1:{port}", patience=60)
+def test_what_is_repeated_has_the_same_key_so_that_it_is_done_once() -> None:
+    keys: list[str] = []
 
-        def write(writer: int) -> None:
-            session = memory.session(f"w{writer}")
-            n = 0
-            while not stop.is_set():
-                try:
-                    added.append(session.add("user", f"Turn {n} of writer {writer}").id)
-                except Conflict:  # done, and the server was killed before it could say so
-                    failed.append(Conflict())
-                n += 1
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            keys.append(self.headers["Idempotency-Key"])
+            if len(keys) % 3:  # the server dies, then it is too busy
+                self.send_response(503) if len(keys) % 3 == 2 else self.connection.close()
+                self.close_connection = True
+            else:
+                self.send_response(204)
+            self.end_headers()
 
-        writers = [threading.Thread(target=write, args=[n]) for n in range(4)]
-        for each in writers:
-            each.start()
-        _wait_for(added, 60)
-        first.end(signal.SIGKILL)
-        for _ in range(2):
-            with serving(folder, port=port) as next_server:
-                _wait_for(added, len(added) + 60)
-                next_server.end(signal.SIGKILL)
-        with serving(folder, port=port):
-            stop.set()
-            for each in writers:
-                each.join()
-        memory.close()
-    with Memory.open(folder) as local:
-        said = [[turn.content for turn in local.turns(f"w{n}")] for n in range(4)]
-        assert [len(set(each)) for each in said] == [len(each) for each in said]
-        assert sum(map(len, said)) == len(added) + len(failed)
-        assert all(local.get_turn(name) is not None for name in added)
+        def log_message(self, *_: object) -> None:
+            pass
 
-
-def _wait_for(added: list[str], count: int) -> None:
-    end = time.monotonic() + 60
-    while len(added) < count and time.monotonic() < end:
-        time.sleep(0.01)
-    assert len(added) >= count
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with RemoteMemory(f"http://127.0.0.1:{server.server_port}") as memory:
+            for _ in range(2):
+                memory.request("POST", "/v1/records", {"content": "x"})
+        server.shutdown()
+    assert len(keys) == 6
+    assert len(set(keys[:3])) == len(set(keys[3:])) == 1
+    assert keys[0] != keys[3]
 
 
 def test_the_example_of_the_documentation_works(served: Served) -> None:
