@@ -25,7 +25,7 @@ from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL
-from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
 from reverie.domain.secrets.redactor import Redactor
 from reverie.files.layout import HOOKS
 from reverie.interfaces.hooks.events import (
@@ -140,33 +140,23 @@ def add_exchange(event: HookEvent) -> HookEvent | None:
 
 def answer_event(event: HookEvent, target: HookTarget) -> str:
     """Handle an event; return the text for the agent, empty for none."""
+    if event.kind not in ("session-start", "user-prompt"):
+        _store(event, target)
+        return ""
+    session, limit = target.session, max(0, target.max_chars - _SPARE - MARKS_LENGTH) // 4
+    pack = session.context(event.prompt, hard_tokens=min(target.memory.settings.hard_tokens, limit))
     if event.kind == "session-start":
-        return _handle_session_start(event, target)
-    if event.kind == "user-prompt":
-        return _handle_user_prompt(event, target)
-    _store(event, target)
-    return ""
-
-
-def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
-    session = target.session
-    pack = session.context("", hard_tokens=_compute_token_budget(target))
-    shown = " ".join(choice.hit.id for choice in pack.choices if choice.is_shown)
-    if not _store(event._replace(metadata={SHOWN_AT_START: shown}), target):
-        session.discard()  # what was shown may be shown again
-    return _render_sections(pack, _AT_START, target)
-
-
-def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
-    session = target.session
-    pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
-    turns = session.turns()
+        shown = " ".join(choice.hit.id for choice in pack.choices if choice.is_shown)
+        if not _store(event._replace(metadata={SHOWN_AT_START: shown}), target):
+            session.discard()  # what was shown may be shown again
+        return _render_sections(pack, _AT_START, target)
     digests = {
         SHOWN_ONCE[section.name]: hashlib.sha256(section.text.encode()).hexdigest()[:12]
         for section in pack.sections
         if section.name in SHOWN_ONCE
     }
-    shown = session.state.metadata.get(SHOWN_AT_START, "").split()
+    last = next((turn for turn in reversed(session.turns()) if turn.role == "user"), None)
+    read = session.state.metadata.get(SHOWN_AT_START, "").split() if last is None else ()
     _store(event._replace(metadata=digests), target)
     notes = [each.describe() for each in session.wishes]
     if waiting := target.memory.scoped(event.scope).forget_requests.list():
@@ -176,9 +166,9 @@ def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
     names = set(_PER_PROMPT)
     if not any(choice.verdict == "selected" and not choice.recent for choice in pack.choices):
         names.discard("recalled")  # the newest records, which the start of the session has shown
-    if (last := next((turn for turn in reversed(turns) if turn.role == "user"), None)) is not None:
+    if last is not None:
         names |= {name for name, key in SHOWN_ONCE.items() if digests.get(key) != last.metadata.get(key)}
-    return _render_sections(pack, names, target, notes, without=shown if last is None else ())
+    return _render_sections(pack, names, target, notes, without=read)
 
 
 # -- what is stored --------------------------------------------------------------------------------
@@ -202,8 +192,12 @@ def _store(event: HookEvent, target: HookTarget) -> bool:
                 sessions.append(session)
                 try:
                     _STORES[kept.kind](event if is_own else kept, session, own)
-                except InvalidInput as error:
-                    target.report(str(error))  # no later hook can store it either
+                except StoreUnavailable:
+                    raise
+                except ReverieError as error:
+                    target.report(str(error))
+                    if not isinstance(error, InvalidInput):
+                        continue  # a later hook may be able to store it
                 if file is not None:
                     file.unlink(missing_ok=True)
     except StoreUnavailable as error:
@@ -267,13 +261,10 @@ def _store_answer(event: HookEvent, session: Session, memory: ScopedMemory) -> N
         asked = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
         if asked != session.redact_text(event.typed[0]):  # no event has reported it
             session.add("user", event.typed[0], at=datetime.fromisoformat(event.at))
-    origin = _determine_origin(event, session, memory)
-    session.add(
-        "assistant",
-        answer,
-        at=datetime.fromisoformat(event.at),
-        metadata={ORIGIN: origin} if origin else None,
-    )
+    is_trusted = event.tools is not None and all(_is_trusted(name, memory) for name in event.tools)
+    is_ours = is_trusted or provenance.is_said_by_owner(answer, session.turns())
+    metadata = None if is_ours else {ORIGIN: "tool"}  # an untrusted or unknown tool may have said it
+    session.add("assistant", answer, at=datetime.fromisoformat(event.at), metadata=metadata)
     if session.state.metadata.get(COMPACTED):
         session.set_metadata(COMPACTED, None)
         session.reset()
@@ -304,10 +295,6 @@ _STORES: Mapping[str, Callable[[HookEvent, Session, ScopedMemory], None]] = {
 
 
 # -- output ----------------------------------------------------------------------------------
-
-
-def _compute_token_budget(target: HookTarget) -> int:
-    return min(target.memory.settings.hard_tokens, max(0, target.max_chars - _SPARE - MARKS_LENGTH) // 4)
 
 
 def _render_sections(
@@ -356,13 +343,6 @@ def _remove_lines(block: str, lines: Collection[str]) -> str:
 
 
 # -- turns of the session --------------------------------------------------------------------------
-
-
-def _determine_origin(event: HookEvent, session: Session, memory: ScopedMemory) -> str:
-    """Return `tool` if the answer may depend on an untrusted or unknown tool; else an empty text."""
-    if event.tools is not None and all(_is_trusted(name, memory) for name in event.tools):
-        return ""
-    return "" if provenance.is_said_by_owner(event.answer, session.turns()) else "tool"
 
 
 def _is_trusted(name: str, memory: ScopedMemory) -> bool:
