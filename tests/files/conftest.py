@@ -18,7 +18,7 @@ def kept_folder(
     request.param(monkeypatch)
     opened = KeptFolder(tmp_path / "memory")
     write_samples(opened)
-    opened.folder.sync(wait=False)
+    opened.folder.sync()
     assert opened.folder.flush()
     yield opened
     opened.close()

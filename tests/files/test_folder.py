@@ -174,7 +174,7 @@ def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(
 
 
 def test_there_is_no_thread_when_there_is_nothing_to_do(kept_folder: KeptFolder) -> None:
-    kept_folder.folder.sync(wait=False)
+    kept_folder.folder.sync()
     assert kept_folder.folder.flush()
     deadline = time.monotonic() + 10
     while any(thread.name == "reverie-files" for thread in threading.enumerate()):
@@ -196,13 +196,13 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         kept = KeptFolder(Path({os.fspath(tmp_path / "memory")!r}))
         kept.folder.start()
         kept.commit_and_mirror(make_additions(make_record(1)))
-        kept.folder.sync(wait=False)
+        kept.folder.sync()
         for number in range(5):
             child = os.fork()
             if child == 0:
                 kept.commit_and_mirror(make_additions(make_record(100 + number)))
                 kept.folder.refresh()
-                kept.folder.sync(wait=False)
+                kept.folder.sync()
                 assert kept.folder.flush(20)
                 kept.folder.close()
                 os._exit(0)

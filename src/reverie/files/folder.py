@@ -19,7 +19,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -237,20 +237,12 @@ class MemoryFolder:
         report.failure = self._failure
         return report
 
-    def sync(self, *, wait: bool = True) -> None:
-        """Import every hand edit, then write every file that differs from the store.
-
-        Args:
-            wait: Whether to wait; otherwise it is done in the background.
-        """
-        if self._closed:
-            return
-        if wait:
+    def sync(self) -> None:
+        """Import every hand edit, then write every file that differs from the store."""
+        if not self._closed:
             self.flush()
             with self._suppress_errors():
                 self._sync()
-        else:
-            self._schedule_job(_IMPORT)
 
     def restore(self, paths: Sequence[str]) -> None:
         """Repair files, ignoring their state: old versions are written again, edits imported.
@@ -470,74 +462,6 @@ class MemoryFolder:
         self._jobs, self._thread = [], None
         self._working = self._catching_up = False
         self._waiting_callers = self._own_sequence = 0
-
-
-POLL_S = 1.0
-"""Pause between two examinations of all files."""
-
-_WATCHING_SHARE = 0.05
-"""Share of the time that the examinations may take; with very many files the pauses are longer."""
-
-
-class FolderWatcher:
-    """Watcher of the files of one memory. Start and stop it from one thread."""
-
-    def __init__(
-        self,
-        take_in: Callable[[], HandEditReport],
-        *,
-        tell: Callable[[HandEditReport], None] = lambda report: None,
-    ) -> None:
-        """Prepare to watch; `start` begins.
-
-        Args:
-            take_in: Imports the changes of all files.
-            tell: Receives every report with hand edits or new problems, on the watcher's thread.
-        """
-        self._take_in = take_in
-        self._tell = tell
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Examine all files, and watch from now on. Starting it twice is an error."""
-        if self._thread is not None:
-            raise RuntimeError("the watcher has been started already")
-        self._thread = threading.Thread(target=self._run, name="reverie-watch", daemon=True)
-        self._thread.start()
-
-    def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop after the current import. Stopping twice is allowed.
-
-        Args:
-            timeout_s: How long to wait at most, in seconds.
-        """
-        self._stopping.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
-
-    def __enter__(self) -> FolderWatcher:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _run(self) -> None:
-        pause_s = 0.0
-        known: set[tuple[str, str]] = set()
-        while not self._stopping.wait(pause_s):
-            began = time.monotonic()
-            try:
-                report = self._take_in()
-            except (StoreError, OSError) as error:
-                _log.warning("the files could not be examined, which is tried again in a moment: %s", error)
-            else:
-                problems = {(problem.path, problem.why) for problem in report.problems}
-                if report.taken or report.lost or problems - known:
-                    self._tell(report)
-                known = problems
-            pause_s = max(POLL_S, (time.monotonic() - began) / _WATCHING_SHARE)
 
 
 _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()

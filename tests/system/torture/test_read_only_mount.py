@@ -68,7 +68,7 @@ def test_a_folder_on_a_read_only_mount_can_be_read(tmp_path: Path, state: str) -
     ran = in_namespace(f'{mount} exec "$@"', sys.executable, "-c", textwrap.dedent(_READ), str(folder))
     assert ran.returncode == 0, ran.stderr
     assert "Traceback" not in ran.stderr
-    watch = f'{mount} exec "$@"', sys.executable, "-m", "reverie", "watch", "--once", "--store", str(folder)
+    watch = f'{mount} exec "$@"', sys.executable, "-m", "reverie", "files", "push", "--store", str(folder)
     watched = in_namespace(*watch)
     assert (watched.returncode, "is read-only" in watched.stderr) == (4, True)
     assert {file: file.read_bytes() for file in before} == before
