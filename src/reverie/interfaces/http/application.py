@@ -13,13 +13,15 @@ import ipaddress
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
+import anyio
+from anyio.abc import TaskGroup
 from fastapi import Body, FastAPI, Path, Query
 from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
@@ -32,11 +34,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from reverie import __version__
 from reverie.domain.lazy_regex import defer_regex
 from reverie.interfaces.http import administration, changes, conversations, mem0, records
-from reverie.interfaces.http.mcp_endpoint import PATH, ProtocolEndpoint
 from reverie.interfaces.http.operations import MEDIA_TYPE, Operation, Problem, build_problem
 from reverie.interfaces.http.page.rendering import HEADERS
 from reverie.interfaces.http.page.site import Site
-from reverie.interfaces.http.server import HttpServer
+from reverie.interfaces.http.server import LARGEST_BODY, HttpServer
+from reverie.interfaces.http.tokens import Caller
+from reverie.stores.telemetry import trace_request
+
+if TYPE_CHECKING:
+    from reverie.interfaces.mcp.server import MemoryServer
 
 OPERATIONS: tuple[Operation, ...] = (
     *records.OPERATIONS,
@@ -49,12 +55,20 @@ OPERATIONS: tuple[Operation, ...] = (
 COMPATIBLE = {"mem0": mem0.OPERATIONS}
 """Operations of other programs whose interface can be served."""
 
+MOST_SERVERS = 64
+"""Maximum MCP servers at once, one for each scope and whether it may write."""
+
+MCP_PATH = "/mcp"
+"""Path of the endpoint."""
+
+IDLE_S = 30 * 60
+"""Seconds without a request after which a connection with a handshake is closed."""
+
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _NAME = Annotated[str, Path(json_schema_extra={"minLength": 1})]
 _PARAMETER = defer_regex(r"\{(\w+)(:\w+)?\}")
 _REQUEST_ID = defer_regex(r"[A-Za-z0-9._-]{1,128}")
-_TRACE = defer_regex(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _access_log = logging.getLogger("reverie.http.access")
 
 
@@ -69,10 +83,10 @@ def build_application(
         allowed: Additional accepted host names.
         compatible: Programs whose interface is served too, of `COMPATIBLE`.
     """
-    endpoint = ProtocolEndpoint(server, host=host)
+    endpoint = _ProtocolEndpoint(server, host=host)
     app = build_api(server, compatible=compatible, lifespan=endpoint.run)
     site = Site(server)
-    app.router.routes += [*_build_documentation_routes(), Route(PATH, endpoint), *site.build_routes()]
+    app.router.routes += [*_build_documentation_routes(), Route(MCP_PATH, endpoint), *site.build_routes()]
 
     async def answer_error(request: Request, error: Exception) -> Response:
         """Answer a request that no operation is for, or that met a bug."""
@@ -129,16 +143,109 @@ def _describe_http_error(request: Request, error: Exception) -> Problem:
     """Return the problem that an error of the web framework is."""
     if not isinstance(error, HTTPException):
         return build_problem(error)
-    what = {
-        404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
-        405: f"{request.method} is not possible here. See /openapi.json for what is.",
-    }
-    detail = what.get(error.status_code, str(error.detail))
+    detail = str(error.detail)
+    if error.status_code in (404, 405):
+        detail = f"There is nothing at {request.url.path[:200]!r} for {request.method}. See /openapi.json."
     return Problem(error.status_code, detail, headers=error.headers)
 
 
 def _show_problem(request: Request, problem: Problem) -> Response:
     return problem.to_response(instance=request.url.path)
+
+
+# -- MCP over HTTP ---------------------------------------------------------------------------------------
+
+
+class _ProtocolEndpoint:
+    """ASGI application of the endpoint; imports the package `mcp` with the first request.
+
+    Callers of one scope share a server, so that a session of one scope is unknown in another.
+    """
+
+    def __init__(self, server: HttpServer, *, host: str) -> None:
+        """Serve a memory.
+
+        Args:
+            server: The server.
+            host: Address that the server listens on.
+        """
+        self._server = server
+        self._host = host
+        self._lock = anyio.Lock()
+        self._tasks: TaskGroup
+        self._served: dict[tuple[str, bool], tuple[MemoryServer, ASGIApp]] = {}
+
+    @asynccontextmanager
+    async def run(self, app: FastAPI) -> AsyncIterator[None]:
+        """Run the servers of this application until it stops."""
+        async with anyio.create_task_group() as self._tasks:
+            end = self._tasks.cancel_scope.cancel  # ends the streams of all clients
+            self._server.at_stop.append(end)
+            yield
+            self._server.at_stop.remove(end)
+            end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        headers = Headers(scope=scope)
+        with trace_request(self._server.memory.settings, scope["method"], MCP_PATH, headers) as span:
+
+            async def send_traced(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set("http.response.status_code", message["status"])
+                    if message["status"] >= 500:
+                        span.fail(str(message["status"]))
+                await send(message)
+
+            await self._serve(scope, headers, receive, send_traced)
+
+    async def _serve(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        try:
+            caller = await self._server.threads.run(lambda: self._server.authenticate(headers, right="read"))
+            app = await self._open(caller)
+        except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
+            await build_problem(error).to_response()(scope, receive, send)
+            return
+        await app({**scope, "root_path": "", "path": MCP_PATH}, receive, send)
+
+    async def _open(self, caller: Caller) -> ASGIApp:
+        """Return the application for a caller, started if need be."""
+        may_write = "write" in caller.rights and caller.origin in ("owner", "agent")
+        key = (caller.scope, may_write)
+        async with self._lock:
+            if key not in self._served:
+                if len(self._served) >= MOST_SERVERS:
+                    raise Problem(
+                        503, f"This server serves {MOST_SERVERS} scopes over MCP already. Start another one."
+                    )
+                server, app = await self._server.threads.run(lambda: self._create(*key))
+                await self._tasks.start(self._run_server, server)
+                self._served[key] = server, app
+            return self._served[key][1]
+
+    def _create(self, scope: str, may_write: bool) -> tuple[MemoryServer, ASGIApp]:
+        from mcp.server.transport_security import TransportSecuritySettings
+
+        from reverie.interfaces.mcp.server import MemoryServer, create_offer
+
+        offer = create_offer(self._server.memory, scope=scope, read_only=not may_write)
+        server = MemoryServer(offer, threads=self._server.threads)
+        app = server.protocol.streamable_http_app(
+            streamable_http_path=MCP_PATH,
+            host=self._host,
+            max_request_body_size=LARGEST_BODY,
+            transport_security=TransportSecuritySettings(
+                enable_dns_rebinding_protection=False
+            ),  # done by `RequestGuard`
+        )
+        server.protocol.session_manager.session_idle_timeout = IDLE_S  # 2.0 has no timeout by default
+        return server, app
+
+    @staticmethod
+    async def _run_server(server: MemoryServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        async with server.protocol.session_manager.run():
+            task_status.started()
+            await anyio.sleep_forever()
 
 
 # -- the description of the API ----------------------------------------------------------------------------
@@ -341,11 +448,8 @@ class _Gate:
 
 def choose_request_id(headers: Mapping[str, str]) -> str:
     """Return the id that a request names, else a new one."""
-    trace = _TRACE.fullmatch(headers.get("traceparent", ""))
     given = headers.get("x-request-id", "")
-    if _REQUEST_ID.fullmatch(given):
-        return given
-    return trace[1] if trace else secrets.token_hex(8)
+    return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
 
 
 def _parse_host(address: bytes) -> str | None:

@@ -323,10 +323,9 @@ def search_memories(call: Call, body: AnyFields) -> Any:
     for view in _open_scopes(call, filters):
         for hit in view.search(query, sources="records", limit=_CANDIDATES, min_score=floor):
             if hit.record is not None and hit.record.scope == view.scope:
-                parts = {name: round(value, 6) for name, value in hit.explanation.parts.items()}
                 memory = _to_memory(call, hit.record)
                 if is_match(filters, memory):
-                    memories.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
+                    memories.append({**memory, "score": round(hit.score, 6)})
     return {"results": sorted(memories, key=lambda each: -each["score"])[:limit]}
 
 
@@ -457,15 +456,12 @@ def list_entities(call: Call) -> Any:
     for scope, total in sorted(call.memory.scoped(EVERY_SCOPE).scopes().items()):
         owner = _find_owner(call, scope) if call.is_own(scope) else None
         if owner is not None:
-            newest, _ = call.whole.scoped(scope).list_own(limit=1)
-            at = format_time(newest[0].created_at) if newest else None
             results.append(
                 {
                     "id": scope.removeprefix(call.caller.scope).removeprefix("/"),
                     "name": owner[1],
                     "type": owner[0],
                     "total_memories": total,
-                    **dict.fromkeys(("created_at", "updated_at"), at),
                     "owner": call.caller.label,
                 }
             )

@@ -110,7 +110,8 @@ def build_problem(error: Exception) -> Problem:
             _log.error("%s", error)
         headers = {"Retry-After": "1"} if status == 503 else {}
         kind = _to_kebab_case(type(error).__name__)
-        return Problem(status, _to_sentence(str(error)), kind=kind, headers=headers)
+        text = str(error)
+        return Problem(status, text if text[-1:] in ".!?" else f"{text}.", kind=kind, headers=headers)
     _log.error("a request failed", exc_info=error)
     what = f"{type(error).__name__}: this is a bug in Reverie. The server's log has details."
     return Problem(500, what, kind="bug")
@@ -140,10 +141,6 @@ def _escape(part: object) -> str:
 
 def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
-
-
-def _to_sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _to_kebab_case(name: str) -> str:

@@ -189,9 +189,8 @@ class _WebServer(uvicorn.Server):
 def create_web_server(app: ASGIApp) -> uvicorn.Server:
     """Create a web server that runs until its `should_exit` is set, and writes only to the log."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 4 * MOST_CONNECTIONS
-    if hard != resource.RLIM_INFINITY:
-        needed = min(needed, hard)
+    wanted = 4 * MOST_CONNECTIONS
+    needed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
     config = uvicorn.Config(

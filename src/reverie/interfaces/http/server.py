@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import shutil
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +23,8 @@ from reverie.admin.stats import compute_folder_size
 from reverie.domain.errors import ReverieError
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
-from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http.changes import VisibleChanges
-from reverie.interfaces.http.idempotency import RepeatedRequests
 from reverie.interfaces.http.operations import (
     Call,
     Operation,
@@ -53,6 +54,13 @@ LARGE = 500
 REFRESH_S = 10.0
 """Seconds between two overviews of large scopes."""
 
+KEPT = timedelta(hours=24)
+"""Time for which a request is remembered."""
+
+LONGEST_KEY = 255
+
+_KEY = "http.key."
+_PRUNED_EVERY = 100
 _MOST_OVERVIEWS = 100
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PROBE = "http.probe"
@@ -78,40 +86,118 @@ class Overview(NamedTuple):
 
 
 class _Overviews:
-    """Overviews by scope. Of a large memory the last one is returned while the next is made on a thread."""
+    """Overviews by scope; that of a large memory may be a moment old."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._busy = threading.Lock()
-        self._kept: dict[str, tuple[object, Overview]] = {}
-        self._made_at = 0.0
+        self._kept: dict[str, tuple[object, float, Overview]] = {}
 
     def __call__(self, view: ScopedMemory, version: object) -> Overview:
         """Return the overview of a scope as of a version, or of a large scope as of an earlier one."""
-        kept_version, kept = self._kept.get(view.scope, (None, None))
-        if kept is None or (kept_version != version and kept.counts.live < LARGE):
-            return self._make(view, version)
-        is_due = kept_version != version and time.monotonic() - self._made_at > REFRESH_S
-        if is_due and self._busy.acquire(blocking=False):
-            threading.Thread(target=self._make_anew, args=(view, version), daemon=True).start()
-        return kept
-
-    def _make(self, view: ScopedMemory, version: object) -> Overview:
-        self._made_at = time.monotonic()
+        now = time.monotonic()
+        if (kept := self._kept.get(view.scope)) is not None:
+            is_recent = kept[2].counts.live >= LARGE and now - kept[1] < REFRESH_S
+            if kept[0] == version or is_recent:
+                return kept[2]
         subjects, scopes = view.subjects, self._memory.scoped(EVERY_SCOPE).scopes()
         made = Overview(subjects.counts(), subjects.list(), view.page(), scopes)
         if len(self._kept) >= _MOST_OVERVIEWS:
             self._kept.clear()
-        self._kept[view.scope] = version, made
+        self._kept[view.scope] = version, now, made
         return made
 
-    def _make_anew(self, view: ScopedMemory, version: object) -> None:
+
+class RepeatedRequests:
+    """Requests with an `Idempotency-Key`, so that a repeated one is not done twice. Safe to use from several threads.
+
+    A cursor of the store says what was done. The transaction that does it sets it, so that not even a killed server
+    leaves one without the other. It holds ids and numbers, never content; the answer is made again from these.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._cursors = memory.admin.cursors
+        self._now = memory.now
+        self._lock = threading.Lock()
+        self._running: set[str] = set()
+        self._made = 0
+
+    def run(
+        self,
+        call: Call,
+        key: str,
+        request: bytes,
+        act: Callable[[], OperationAnswer[Any]],
+        replay: Callable[[Call, Any], OperationAnswer[Any]],
+    ) -> OperationAnswer[Any]:
+        """Do a request, or return the answer to the same request again.
+
+        Args:
+            call: The request.
+            key: Its key.
+            request: Its method, path and body.
+            act: Function that does the request.
+            replay: Function that makes the answer again from its reference.
+
+        Raises:
+            Problem: the key was used for something else, or the first request is still running.
+        """
+        if not key or len(key) > LONGEST_KEY:
+            raise Problem(422, f"Idempotency-Key has {len(key)} characters. Send 1 to {LONGEST_KEY}.")
+        name, asked = _KEY + _hash(f"{call.caller.token}\n{key}".encode()), _hash(request)
+        with self._lock:
+            if name in self._running:
+                what = "A request with this Idempotency-Key is still running. Wait for its answer, or send it again."
+                raise Problem(409, what, kind="still-running", headers={"Retry-After": "1"})
+            self._running.add(name)
         try:
-            self._make(view, version)
-        except ReverieError as error:  # the memory was closed; the next request makes it
-            _log.info("an overview could not be made: %s", error)
+            known = json.loads(self._cursors.get(name) or "null")
+            if known is not None and not self._is_old(known["at"]):
+                return self._repeat(call, known, asked, replay)
+            now = format_time(self._now())
+            with self._cursors.setting({name: json.dumps({"at": now, "asked": asked})}):
+                answer = act()
+            done = {"at": now, "asked": asked, "status": answer.status, "reference": answer.reference}
+            self._cursors.set({name: json.dumps(done)})
         finally:
-            self._busy.release()
+            self._running.discard(name)
+        self._prune_sometimes()
+        return answer
+
+    @staticmethod
+    def _repeat(
+        call: Call,
+        known: Mapping[str, Any],
+        asked: str,
+        replay: Callable[[Call, Any], OperationAnswer[Any]],
+    ) -> OperationAnswer[Any]:
+        if known["asked"] != asked:
+            what = "This Idempotency-Key was used for another request. Send each request with its own key."
+            raise Problem(422, what, kind="key-reused")
+        if "status" not in known:
+            what = (
+                "The change of this Idempotency-Key was made, and the server stopped before it could answer."
+            )
+            raise Problem(409, f"{what} Read the result, and do not send it again.", kind="already-done")
+        answer = replay(call, known["reference"])
+        answer.status = known["status"]
+        answer.headers["Idempotent-Replayed"] = "true"
+        return answer
+
+    def _prune_sometimes(self) -> None:
+        """Forget old requests, once in many requests."""
+        self._made += 1
+        if self._made % _PRUNED_EVERY == 1:
+            kept = self._cursors.list(_KEY)
+            self._cursors.set(
+                {name: None for name, text in kept.items() if self._is_old(json.loads(text)["at"])}
+            )
+
+    def _is_old(self, at: str) -> bool:
+        return self._now() - parse_time(at) > KEPT
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 class Metrics:
@@ -186,8 +272,6 @@ class HttpServer:
         self._measure_folder = lru_cache(maxsize=1)(lambda _: compute_folder_size(memory.path))
         self._began_at = time.monotonic()
         self._overviews = _Overviews(memory)
-        self._refreshing = threading.Lock()
-        self._refreshes = 0
         self.metrics = Metrics(self)
 
     def stop(self) -> None:
@@ -278,7 +362,7 @@ class HttpServer:
         if operation.needs_match and "if-match" not in request.headers:
             raise Problem(428, "This changes a version: read it first, and send its ETag as If-Match.")
         if operation.right is not None:  # health says nothing of files
-            self.refresh_files()
+            self.memory.refresh_files()
         path, headers = request.path_params, request.headers
         call = Call(
             server=self, caller=caller, method=operation.method, path=path, query=query, headers=headers
@@ -293,15 +377,6 @@ class HttpServer:
         if operation.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(call.numbers.show(self.memory.history.sequence()))
         return _to_response(operation, answer)
-
-    def refresh_files(self) -> None:
-        """Import hand edits of the files; requests that wait for that share the import that begins next."""
-        folder, begun = self.memory.folder, self._refreshes
-        if folder is not None:
-            with self._refreshing:
-                if self._refreshes == begun:
-                    self._refreshes += 1
-                    folder.refresh()
 
     # -- callers -----------------------------------------------------------------------------------------
 

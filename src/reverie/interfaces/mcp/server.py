@@ -1,7 +1,7 @@
 """Handlers for all requests of the protocol, with and without a handshake.
 
 The low-level server of the `mcp` package implements the protocol. The transports are in `stdio` and in
-`reverie.interfaces.http.mcp_endpoint`.
+`reverie.interfaces.http.application`.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Site:
     def _run(self, view: Operation, request: Request, fields: Fields | None) -> Response:
         """Draw a view or do what its form asks; on a thread."""
         server, call = self._server, self._authenticate(view, request)
-        server.refresh_files()
+        server.memory.refresh_files()
         last = server.memory.history.sequence()
         shown = view.perform(call, fields)
         if isinstance(shown, Screen):

@@ -7,7 +7,8 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any
@@ -31,7 +32,6 @@ SAMPLE = "sample"
 _NEW_FOR = timedelta(days=2)
 _WEEK = timedelta(days=7)
 _FEED = 12
-_TITLES = 40
 
 
 @VIEWS.add("GET", "/", "read")
@@ -58,7 +58,7 @@ def show_today(call: Call[ViewQuery]) -> Screen:
 def _arrange(call: Call, sections: Sequence[Section], recent: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the lines of the page as they are now, by section, with what was saved since it was composed."""
     words = load_words()[call.memory.settings.language]
-    describe = _Lines(call)
+    describe = partial(_describe_line, call, seen=set())
     titles: dict[str, list[dict[str, Any]]] = {words["about"]: [], words["help"]: []}
     days: list[tuple[str, list[dict[str, Any]]]] = []
 
@@ -83,46 +83,30 @@ def _arrange(call: Call, sections: Sequence[Section], recent: Sequence[dict[str,
     return {"about": about, "helping": helping, "coming": days, "groups": groups}
 
 
-class _Lines:
-    """Records as lines of the page, each once."""
+def _describe_line(call: Call, name: str | None, seen: set[str]) -> dict[str, Any] | None:
+    """Return a record as a line of the page; None if it has no place there any more, or has one already."""
+    view, now = call.view, call.memory.now()
+    record = view.get(name) if name else None
+    if record is None or record.id in seen or not _is_shown(record, now):
+        return None
+    seen.add(record.id)
+    turn = next(filter(None, map(view.get_turn, record.references[:3])), None)
+    return {
+        "permission": record.permission,
+        "about": record.about,
+        **record.to_dict(),
+        "is_new": now - record.created_at < _NEW_FOR,
+        "etag": compute_etag(record),
+        "session": turn.session if turn else "",
+        "session_title": view.title(turn.session) if turn else "",
+        "may_change": record.scope == view.scope and views.is_allowed(call, "write"),
+    }
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self._now = call.memory.now()
-        self._seen: set[str] = set()
-        self._titles: dict[str, str] = {}
 
-    def __call__(self, name: str | None) -> dict[str, Any] | None:
-        """Return a record as a line; None if it has no place on the page any more, or has one already."""
-        record = self._call.view.get(name) if name else None
-        if record is None or record.id in self._seen or not self._is_shown(record):
-            return None
-        self._seen.add(record.id)
-        session = self._find_session(record)
-        is_own = record.scope == self._call.view.scope
-        return {
-            "permission": record.permission,
-            "about": record.about,
-            **record.to_dict(),
-            "is_new": self._now - record.created_at < _NEW_FOR,
-            "etag": compute_etag(record),
-            "session": session,
-            "session_title": self._titles.get(session, ""),
-            "may_change": is_own and views.is_allowed(self._call, "write"),
-        }
-
-    def _is_shown(self, record: Record) -> bool:
-        is_future = record.valid_from is not None and record.valid_from > self._now
-        is_over = has_passed(record, self._now) or not (is_valid_at(record, self._now) or is_future)
-        return not (record.archived or is_over or record.origin in UNTRUSTED or record.is_item)
-
-    def _find_session(self, record: Record) -> str:
-        """Return the conversation that a record was learned in; empty if it is not known."""
-        turns = (self._call.view.get_turn(name) for name in record.references[:3])
-        session = next((turn.session for turn in turns if turn is not None), "")
-        if session and session not in self._titles and len(self._titles) < _TITLES:
-            self._titles[session] = self._call.view.title(session)
-        return session
+def _is_shown(record: Record, now: datetime) -> bool:
+    is_future = record.valid_from is not None and record.valid_from > now
+    is_over = has_passed(record, now) or not (is_valid_at(record, now) or is_future)
+    return not (record.archived or is_over or record.origin in UNTRUSTED or record.is_item)
 
 
 # -- undo ------------------------------------------------------------------------------------------------
