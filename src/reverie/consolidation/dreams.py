@@ -346,7 +346,12 @@ class DreamLog:
 
     def add(self, outcomes: Sequence[PassOutcome]) -> None:
         """Write outcomes of one dream into the log. An earlier entry about the same plan is replaced."""
-        noted = [each for each in outcomes if each.state != "skipped" or _has_asked(each.plan)]
+        noted = [
+            each
+            for each in outcomes
+            if each.state != "skipped"
+            or (each.plan is not None and (each.plan.refused or each.plan.usage.requests))
+        ]
         dream = next((each.plan.id for each in noted if each.plan is not None), "")
         entries = [_to_log_entry(each, dream) for each in noted]
         plans = {entry["plan"] for entry in entries if entry["plan"]}
@@ -382,10 +387,6 @@ def _parse_log(text: str | None) -> list[dict[str, object]]:
     except ValueError:
         _log.warning("the log of dreams cannot be read and is begun anew")
         return []
-
-
-def _has_asked(plan: Plan | None) -> bool:
-    return plan is not None and bool(plan.refused or plan.usage.requests)
 
 
 def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:

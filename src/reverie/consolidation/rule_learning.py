@@ -129,13 +129,13 @@ class RuleLearner:
         """
         if not self._settings.learn:
             return list(turns)
-        last, now = _find_last_answer(window), self._clock()
+        now = self._clock()
+        last = next((turn for turn in reversed(window) if _is_answer(turn)), None)
         marked = []
         for turn in turns:
             is_recent = SIGNAL not in turn.metadata and abs(now - turn.at) <= FRESH
             signal = self._detect_signal(turn, last) if is_recent else ""
-            if turn.role == "assistant" and turn.content.strip():
-                last = turn
+            last = turn if _is_answer(turn) else last
             marked.append(set_signal(turn, signal) if signal else turn)
         return marked
 
@@ -298,7 +298,9 @@ class RuleLearner:
         tooled = _find_turns_after_tools(turns)
         fresh = [turn for turn in turns if turn.position >= done]
         saved = self._saving.save_many(self._collect_insights(fresh, tooled))
-        last = next((turn for turn in reversed(turns) if _is_summary(turn)), None)
+        last = next(
+            (turn for turn in reversed(turns) if _is_answer(turn, longer_than=SHORTEST_SUMMARY)), None
+        )
         if last is not None and last.position >= done:
             result = self._save_summary(last, summary, origin="tool" if last.id in tooled else last.origin)
             saved += [] if result is None else [result]
@@ -394,7 +396,7 @@ def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime |
             asked.append(turn)
         elif turn.role == "tool":
             used_tools = True
-        elif turn.role == "assistant" and not turn.tool_calls and turn.content.strip():
+        elif _is_answer(turn) and not turn.tool_calls:
             if asked and turn.id in new and (now is None or abs(now - turn.at) <= FRESH):
                 yield _Exchange(asked=tuple(asked), answer=turn, used_tools=used_tools, saved=saved)
             asked, used_tools, saved = [], False, False
@@ -421,12 +423,8 @@ def _find_turns_after_tools(turns: Sequence[Turn]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _find_last_answer(turns: Sequence[Turn]) -> Turn | None:
-    return next((turn for turn in reversed(turns) if turn.role == "assistant" and turn.content.strip()), None)
-
-
-def _is_summary(turn: Turn) -> bool:
-    return turn.role == "assistant" and len(turn.content.strip()) > SHORTEST_SUMMARY
+def _is_answer(turn: Turn, *, longer_than: int = 0) -> bool:
+    return turn.role == "assistant" and len(turn.content.strip()) > longer_than
 
 
 def _read_mark(text: str | None) -> tuple[int, str]:

@@ -250,34 +250,6 @@ class JsonServer:
 Form = Literal["schema", "json", "words"]
 
 
-class FormatFallback:
-    """Forms that a server has not refused, the strictest first."""
-
-    def __init__(self, forms: Sequence[Form]) -> None:
-        self._forms = tuple(forms)
-
-    def ask(self, request: Callable[[Form], T]) -> T:
-        """Return the result of `request` in the strictest form that the server accepts.
-
-        A simpler form is remembered only if it succeeds. A request that is refused in every form has another error,
-        which the first refusal states.
-
-        Raises:
-            ModelRefused: it was refused in every form.
-        """
-        refusal: FormatRejected | None = None
-        forms = self._forms  # other threads may replace them meanwhile
-        for number, form in enumerate(forms):
-            try:
-                answer = request(form)
-            except FormatRejected as error:
-                refusal = refusal or error
-                continue
-            self._forms = forms[number:]
-            return answer
-        raise ModelRefused(str(refusal)) from refusal
-
-
 _OPTIONAL = ("max_tokens", "temperature", "stream_options")
 """Arguments that are left out if a refusal names them."""
 
@@ -321,7 +293,7 @@ class ProviderModel(ABC):
         self._server = server
         self._price = price
         self._patience = patience or RetryPolicy()
-        self._fallback = FormatFallback(tuple(forms))
+        self._forms: tuple[Form | None, ...] = tuple(forms)
         self._left_out: frozenset[str] = frozenset()
 
     def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
@@ -344,12 +316,24 @@ class ProviderModel(ABC):
         return replace(reply, usage=usage if price is None else price.of(usage))
 
     def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:
-        if request.schema is None:
+        """Answer in the strictest form that the server accepts.
+
+        A simpler form is remembered only if it succeeds. A request that is refused in every form has another error,
+        which the first refusal states.
+        """
+        refusal: FormatRejected | None = None
+        forms = (
+            self._forms if request.schema is not None else (None,)
+        )  # other threads may replace them meanwhile
+        for number, form in enumerate(forms):
             try:
-                return self._request(request, None, left_s, relay)
+                reply = self._request(request, form, left_s, relay)
             except FormatRejected as error:
-                raise ModelRefused(str(error)) from error
-        return self._fallback.ask(lambda form: self._request(request, form, left_s, relay))
+                refusal = refusal or error
+                continue
+            self._forms = self._forms if form is None else forms[number:]
+            return reply
+        raise ModelRefused(str(refusal)) from refusal
 
     def _request(
         self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
