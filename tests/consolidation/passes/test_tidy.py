@@ -477,3 +477,24 @@ def test_an_answer_that_cannot_be_used_changes_nothing_and_is_said() -> None:
         assert not plan
         assert plan.refused or plan.failed
     assert cycle(many(60)).skipped, "nothing happens without a model"
+
+
+def test_a_record_that_the_pair_model_marked_ends_if_the_model_says_so() -> None:
+    new = record("Ann lives in Bergen")
+    old = record("Ann lives in Oslo", perhaps_replaced_by=new.id)
+    claim = f"No longer true: {old.content}"
+    for is_true in (True, False):
+
+        def answer(ask: ModelRequest, is_true: bool = is_true) -> ModelReply:
+            if ask.purpose == "verify":
+                said = answer_check(ask.messages[-1].content, lambda text: is_true and text == claim)
+                return ModelReply(text=said)
+            return ModelReply(text=proposal())
+
+        plan = cycle([old, new], answer, changed=[new], is_trusted=True)
+        ended = [
+            edit.after for edit in plan.edits if isinstance(edit.after, Record) and edit.after.replaced_by
+        ]
+        assert [each.replaced_by for each in ended] == ([new.id] if is_true else [])
+    pinned = replace(old, pinned=True)
+    assert not cycle([pinned, new], lambda ask: answer(ask, True), changed=[new], is_trusted=True).steps

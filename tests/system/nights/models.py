@@ -10,6 +10,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -143,7 +144,8 @@ class Actor:
         else:
             given = MOODS[self.mood](self, seen(ask))
         reply = given if isinstance(given, ModelReply) else ModelReply(text=given)
-        self.said |= collect_strings(reply.text) if ask.purpose != "verify" else set()
+        with suppress(RecursionError):
+            self.said |= collect_strings(reply.text) if ask.purpose != "verify" else set()
         read = sum(validation.estimate_tokens(message.content) for message in ask.messages)
         written = validation.estimate_tokens(reply.text)
         usage = TokenUsage(requests=1, input_tokens=read, output_tokens=written)

@@ -65,10 +65,8 @@ ALIKE = 3
 """Records shown with each changed one, those that share most words with it."""
 
 MAX_PAIRS = 20
-"""Pairs of an earlier and a later record in one verification, those of the latest records."""
+"""Pairs of an earlier and a later record in one verification."""
 
-_PAIRED = 2  # earlier records that are compared with each changed one
-_LEAST_PAIRED = 0.1
 _LEAST_ALIKE = 0.3
 _NOISE_CATEGORY = "noise"
 _SOURCES = ("records", "source_ids", "sources")
@@ -432,26 +430,19 @@ def _read_place(given: Mapping[str, Any]) -> tuple[str | None, list[str]]:
 
 
 def _find_pairs(view: PassInput, scope: str) -> list[tuple[Record, Record]]:
-    """Return earlier records of a scope, each with a later one that may end it; marked ones first."""
+    """Return records that the model of pairs has marked, each with the later one that may have replaced it."""
     records = {
         record.id: record
         for record in view.records
         if record.scope == scope and record.origin not in UNTRUSTED and record.valid_to is None
     }
-    similar = SimilarRecords(records.values())
-    changed = [record for record in records.values() if record.id in view.changed]
-    changed.sort(key=lambda record: (record.created_at, record.id), reverse=True)
-    pairs = {
-        old.id: (old, records[old.perhaps_replaced_by])
+    pairs = [
+        (old, records[old.perhaps_replaced_by])
         for old in records.values()
         if old.perhaps_replaced_by in records
         and not view.changed.isdisjoint((old.id, old.perhaps_replaced_by))
-    }
-    for new in changed:
-        for old in similar.find(new, most=_PAIRED, least=_LEAST_PAIRED):
-            if _get_start(old) < _get_start(new) and old.kind != "event":
-                pairs.setdefault(old.id, (old, new))
-    return list(pairs.values())[:MAX_PAIRS]
+    ]
+    return pairs[:MAX_PAIRS]
 
 
 def _to_claim(pair: tuple[Record, Record]) -> Claim:
