@@ -227,9 +227,9 @@ class LightRAG:
         try:
             reply = json.loads(data)
         except ValueError:
-            raise LightRAGUnavailable(f"its answer to {path} is no JSON") from None
+            raise LightRAGUnavailable(f"its answer to {path} is not JSON") from None
         if not isinstance(reply, dict):
-            raise LightRAGUnavailable(f"its answer to {path} is no JSON object")
+            raise LightRAGUnavailable(f"its answer to {path} is not a JSON object")
         return reply
 
     def count(self, name: str) -> None:

@@ -208,7 +208,7 @@ _WORDS = {
 @click.option("--session", metavar="SESSION", help="Erase this session instead, with its name.")
 @click.option("--scope", metavar="SCOPE", help="Erase this scope instead, such as user:alice.")
 @click.option("--match", metavar="TEXT", help="Erase everything that contains this text instead.")
-@click.option("--request", metavar="ID", help="Confirm what somebody asked to forget in a conversation.")
+@click.option("--request", metavar="ID", help="Confirm a request of a conversation.")
 @click.option("--drop", is_flag=True, help="Drop the request of --request; erase nothing.")
 @click.option("--turns", is_flag=True, help="Also erase conversation turns that repeat it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")

@@ -393,7 +393,7 @@ def _write_all(changes: Sequence[FileChange]) -> None:
     """
     for change in changes:
         if _read(change.path) != change.before:
-            raise InvalidInput(f"{str(change.path)!r} changed meanwhile. Run the command again")
+            raise InvalidInput(f"{str(change.path)!r} has changed. Run the command again")
     done: list[FileChange] = []
     try:
         for change in changes:

@@ -189,13 +189,12 @@ def append(context: CommandContext, /, name: str, text: tuple[str, ...], **field
 @click.argument("action", type=click.Choice(["pull", "push"]))
 @click.argument("folder", metavar="[FOLDER]", required=False)
 def files(context: CommandContext, /, action: str, folder: str | None) -> None:
-    """Take in the edits of files, or write the files of a memory in a database.
+    """Import the edits of files, or write the files of a memory in a database.
 
-    `push` takes the edits of the memory's own folder, which every command does too, or those of FOLDER, merged with
-    what has changed in the memory. It prints one line per imported change: action, subject, id, file. A removed file
-    removes what was in it. Files that cannot be imported are reported on standard error; then the exit code is 1.
-    `pull` writes the memory into FOLDER as readable files, or brings them up to date; files that were edited stay as
-    they are.
+    `push` imports the edits of the memory's own folder, as every command does, or those of FOLDER. They are merged with
+    changes of the memory. It prints one line per imported change: action, subject, id, file. A removed file
+    removes its content. Files that cannot be imported are reported on standard error; then the exit code is 1.
+    `pull` writes the memory into FOLDER as readable files, or updates them. Files that were edited stay as they are.
     """
     started_at = timestamps.utc_now()
     with _suppress_repetition(), context.memory() as memory:

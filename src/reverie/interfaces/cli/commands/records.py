@@ -226,7 +226,7 @@ def show(context: CommandContext, /, id: str) -> None:
 def list_records(
     context: CommandContext, /, scope: str, archived: bool, pinned: bool, limit: int, **where: Any
 ) -> None:
-    """List records, newest first. A headline stands for the records that it sums up.
+    """List records, newest first. A headline represents the records that it sums up.
 
     In a pipe, one line per record: id, kind, category, time of the last change, content, and for one that does not
     hold now the reason, such as `held until 2026-05-01`.
@@ -342,7 +342,7 @@ def label(context: CommandContext, /, id: str, tags: tuple[str, ...]) -> None:
 @options.ID
 @options.REASON
 def vouch(context: CommandContext, /, id: str, reason: str) -> None:
-    """Give a record of a tool, the web or an import your word, so that it may stand in a prompt.
+    """Give a record of a tool, the web or an import your word, so that it may be in a prompt.
 
     With --json: {"record": {…}}.
     """

@@ -175,7 +175,7 @@ def import_path(
 
     A terminal shows a count and a sample, and asks whose words they are. Elsewhere --origin is required, except for
     exports of Reverie. In a conversation, only words that a person typed become the owner's, and only with --origin
-    owner records are learned from them, whatever their age.
+    owner records are learned from them, at any age.
 
     Existing and erased content is skipped, so an import can be repeated, and an interrupted one continued. A later
     export of a conversation replaces abandoned branches and shorter texts. Exits with 6 if something is left out

@@ -155,7 +155,7 @@ def doctor(context: CommandContext, /, fix: bool) -> None:
     """Diagnose the memory: compare database, journal, search index and files.
 
     With --fix, a damaged database is replaced by a copy of everything in it that can be read. The damaged
-    one is kept beside it.
+    one is kept next to it.
 
     Exits with 1 if there are findings, or if --fix could not read all content of a damaged database. Also
     works on a database that cannot be opened; the exit code is then 5. Never prints stored content.
