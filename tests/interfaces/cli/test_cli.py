@@ -64,21 +64,6 @@ def test_a_group_without_a_command_is_one_line_of_error(call: Call) -> None:
         assert result.stderr == f"reverie: Missing command; see `reverie {name} --help`\n"
 
 
-def test_without_a_command_the_help_is_shown() -> None:
-    result = CliRunner().invoke(cli, [], prog_name="reverie", env={"COLUMNS": "80"})
-    assert (result.exit_code, result.output) == (
-        0,
-        CliRunner().invoke(cli, ["--help"], prog_name="reverie", env={"COLUMNS": "80"}).output,
-    )
-
-
-def test_the_help_names_every_exit_code() -> None:
-    text = CliRunner().invoke(cli, ["--help"], prog_name="reverie", env={"COLUMNS": "80"}).output
-    for code in ExitCode:
-        assert f"  {int(code)} " in text
-        assert code.meaning in text
-
-
 # -- remember --------------------------------------------------------------------------------------------
 
 
@@ -130,6 +115,7 @@ def test_words_need_no_quotes_and_standard_input_is_read_for_a_dash(answer: Answ
     assert answer("remember", "buy", "oyster", "knives")["record"]["content"] == "buy oyster knives"
     text = "First line\nsecond line: Tomé\n"
     assert answer("remember", "-", input=text)["record"]["content"] == text.rstrip("\n")
+    assert answer("recall", "-", input="oyster\n")["query"] == "oyster"
 
 
 def test_saying_it_again_reinforces_and_says_so(call: Call) -> None:
@@ -190,7 +176,20 @@ def test_recall_in_a_pipe_is_a_line_of_tabs_for_each_hit(call: Call, port: str) 
     assert explained.startswith(line + "\tmatched ")
 
 
+def test_without_a_command_the_help_is_shown_with_every_exit_code() -> None:
+    shown, text = (
+        CliRunner().invoke(cli, args, prog_name="reverie", env={"COLUMNS": "80"}).output
+        for args in ([], ["--help"])
+    )
+    assert shown == text
+    assert all(f"  {int(code)} " in text and code.meaning in text for code in ExitCode)
+
+
 def test_nothing_relevant_is_an_answer_with_its_own_exit_code(call: Call, port: str) -> None:
+    assert call("recall", "").stderr == "Nothing relevant.\n"
+    assert call("recall", "--turns-only").stderr == "Nothing found.\n"
+    empty = call("list", "--kind", "event")
+    assert (empty.exit_code, empty.stdout, empty.stderr) == (0, "", "No records.\n")
     result = call("recall", "zeppelin")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "Nothing relevant.\n")
     silent = call("recall", "zeppelin", "--quiet")
@@ -198,12 +197,6 @@ def test_nothing_relevant_is_an_answer_with_its_own_exit_code(call: Call, port: 
     document = call("recall", "zeppelin", "--json")
     assert document.exit_code == 1
     assert json.loads(document.stdout) == {"query": "zeppelin", "hits": []}
-
-
-def test_without_a_question_the_newest_records_are_listed(call: Call, answer: Answer, port: str) -> None:
-    newer = answer("remember", "Oysters are sold by the dozen")["record"]["id"]
-    assert [hit["id"] for hit in answer("recall")["hits"]] == [newer, port]
-    assert [hit["id"] for hit in answer("recall", "--limit", "1")["hits"]] == [newer]
 
 
 RESTRICTED: list[tuple[list[str], set[str] | int]] = [
@@ -256,10 +249,6 @@ def test_literal_and_regular_expressions_find_what_words_do_not(call: Call, answ
     assert [hit["type"] for hit in answer("recall", "E-4711: tide >", "--literal")["hits"]] == ["record"]
     assert {hit["type"] for hit in answer("recall", r"E-47\d\d", "--regex")["hits"]} == {"record", "turn"}
     assert call("recall", "(", "--regex").exit_code == 2
-
-
-def test_the_question_is_read_from_standard_input_for_a_dash(answer: Answer, port: str) -> None:
-    assert answer("recall", "-", input="staging port\n")["query"] == "staging port"
 
 
 def test_a_turn_that_only_calls_tools_is_not_shown_as_nothing(call: Call, folder: Path) -> None:
@@ -317,17 +306,6 @@ def test_in_a_pipe_what_does_not_hold_is_marked_and_history_has_texts(call: Call
     ] * 2
 
 
-def test_an_empty_list_is_no_failure(call: Call, port: str) -> None:
-    result = call("list", "--kind", "event")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No records.\n")
-
-
-def test_an_empty_query_is_not_said_to_be_an_empty_memory(call: Call) -> None:
-    call("remember", "Lowwater's staging database listens on port 5433")
-    assert call("recall", "").stderr == "Nothing relevant.\n"
-    assert call("recall", "--turns-only").stderr == "Nothing found.\n"
-
-
 def test_categories_and_tags_are_counted(call: Call, answer: Answer, port: str) -> None:
     call("remember", "no category here", "--tag", "postgres")
     assert answer("categories") == {"categories": {"": 1, "project-context/db": 1}}
@@ -348,13 +326,6 @@ def test_archived_records_leave_search_and_come_back(call: Call, answer: Answer,
     assert call("recall", "staging port").exit_code == 0
     assert call("archive", port).stdout == f"Archived {port}.\n"
     assert call("restore", port, "--quiet").output == ""
-
-
-def test_a_pin_goes_on_and_off(call: Call, answer: Answer, port: str) -> None:
-    assert answer("pin", port)["record"]["pinned"] is True
-    assert [record["id"] for record in answer("list", "--pinned")["records"]] == [port]
-    assert answer("unpin", port)["record"]["pinned"] is False
-    assert answer("list", "--pinned")["records"] == []
 
 
 def test_a_list_that_the_default_limit_cuts_says_so(call: Call, folder: Path) -> None:
@@ -382,6 +353,7 @@ def test_a_record_that_is_so_already_is_said_to_be_unchanged(call: Call, port: s
     nothing("end", "had ended already")
     assert call("pin", port).stdout == f"Pinned {port}.\n"
     nothing("pin", "is pinned already")
+    assert call("list", "--pinned").stdout.startswith(port)
     assert call("archive", port).stdout == f"Archived {port}.\n"
     nothing("archive", "is archived already")
     assert call("restore", port).stdout == f"Restored {port}.\n"

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import re
-import signal
-import sqlite3
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +16,7 @@ from reverie import Memory
 from reverie.llm.protocol import ModelRequest
 from tests.factories import believe
 from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal
-from tests.llm.server import Script, Step, says, serving, slow, status
+from tests.llm.server import Script, Step, says, serving, status
 from tests.system.nights.models import seen
 
 Answer = Callable[..., Any]
@@ -256,56 +252,11 @@ def test_a_proposal_is_reviewed(folder: Path) -> None:
     assert record.content in run(folder, "recall", "company card").stdout.decode()
 
 
-@pytest.mark.slow
-def test_a_locked_database_ends_a_command_not_the_conversation(folder: Path) -> None:
-    run(folder, "say", "cli:chat", "Hello")
-    command = [*PROGRAM, "chat", "--store", str(folder)]
-    with subprocess.Popen(
-        command,
-        text=True,
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as running:
-        assert running.stdin is not None
-        assert running.stdout is not None
-        assert running.stderr is not None
-        running.stdin.write("/status\n")
-        running.stdin.flush()
-        assert running.stdout.readline().startswith("Session cli:chat")
-        locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
-        locking.execute("BEGIN IMMEDIATE")
-        running.stdin.write("/new\n")
-        running.stdin.flush()
-        assert "locked" in running.stderr.readline()
-        locking.close()
-        out, _ = running.communicate("/new\n", timeout=30)
-    assert "New conversation" in out
-    assert running.returncode == 0
-
-
 def test_a_long_turn_that_shows_a_proposal_is_cut(folder: Path) -> None:
     propose(folder, said=f"Always pay with the company card, please. {'There is so much more to say. ' * 40}")
     lines = run(folder, "review").stdout.decode().splitlines()
     assert max(map(len, lines)) < 350
     assert "the company card, please" in lines[1]
-
-
-@pytest.mark.slow
-def test_killed_in_the_middle_of_an_answer_the_question_is_there(folder: Path) -> None:
-    with serving(slow(20, says("Late."))) as script:
-        command = [*PROGRAM, "chat", "--store", str(folder), "-m", "Are you there?", "--model", "openai:m"]
-        running = subprocess.Popen(
-            command, env=by_script(script), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        deadline = time.monotonic() + 30
-        while not script.asked and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(running.pid, signal.SIGKILL)
-        running.communicate()
-    with Memory.open(folder) as memory:
-        assert [turn.content for turn in memory.turns("cli:chat")] == ["Are you there?"]
 
 
 def test_a_model_that_cannot_be_reached_is_an_exit_status(folder: Path) -> None:

@@ -272,27 +272,6 @@ def test_a_database_that_is_not_ours_is_left_alone(folder: Path, kind: str, args
     assert database.read_bytes() == before
 
 
-def test_a_damaged_database_is_said_to_be_damaged(store: Path) -> None:
-    database = store / "reverie.db"
-    with Memory.open(store) as memory:
-        for n in range(200):
-            memory.save(f"note {n} about the causeway " + "and the tide " * 40)
-    subprocess.run(["sync"], check=True)
-    connection = sqlite3.connect(database)
-    connection.execute("pragma wal_checkpoint(truncate)")
-    connection.close()
-    damaged = bytearray(database.read_bytes())
-    damaged[8192:-4096] = b"\xa5" * (len(damaged) - 8192 - 4096)
-    database.write_bytes(damaged)
-    for args in (["recall", "causeway"], ["list"], ["history"], ["remember", SECRET]):
-        done = run_cli(*args, "--store", store)
-        assert SECRET not in one_line(done)
-        assert done.returncode == 5, (args, done.stderr)
-    checked = run_cli("check", "--store", store)
-    assert checked.returncode in (1, 5)
-    assert checked.stdout or checked.stderr
-
-
 def test_a_locked_store_is_unavailable_and_the_note_can_be_saved_later(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,14 +173,6 @@ class TestForget:
         assert "--session cli:1" in call("forget", "cli:1", "--yes").stderr
 
 
-def test_one_thing_is_counted_in_the_singular(call: Call, folder: Path) -> None:
-    call("remember", "one")
-    call("say", "cli:chat", "hello")
-    talk = run_cli("chat", "--store", folder, input=b"/status\n").stdout.decode()
-    assert "1 turn, 1 in the window" in talk
-    assert "1 record, 0 archived, 1 turn\n" in talk
-
-
 class TestVectors:
     @pytest.fixture(autouse=True)
     def _embedder(self, monkeypatch: pytest.MonkeyPatch) -> None:

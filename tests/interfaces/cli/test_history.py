@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
-from reverie import Memory
-from tests.factories import MovableClock
-from tests.interfaces.conftest import measure_width, run_cli, run_on_terminal
+from tests.interfaces.conftest import run_on_terminal
 
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
@@ -54,24 +50,6 @@ def test_history_is_cut_and_turned_round(answer: Answer, port: str) -> None:
     assert numbers(port, "--since", "3") == [3]
 
 
-def test_the_times_of_changes_and_their_filters_agree_after_a_clock_was_set_back(
-    answer: Answer, folder: Path
-) -> None:
-    clock = MovableClock(datetime(2025, 6, 1, 12, tzinfo=UTC))
-    with Memory.open(folder, clock=clock) as memory:
-        for number in (0, 5, -4, 2):
-            clock.move(days=number)
-            memory.save(f"The ferry leaves on the {clock.now:%d}th")
-
-    def days(*options: str) -> list[str]:
-        return [change["at"][:10][8:] for change in reversed(answer("history", *options)["history"])]
-
-    assert days() == ["01", "06", "02", "04"]
-    assert days("--since", "2025-06-03") == ["06", "04"]
-    assert days("--until", "2025-06-03") == ["01", "02"]
-    assert days("--since", "2025-06-02", "--until", "2025-06-05") == ["02", "04"]
-
-
 def test_a_person_sees_the_first_words_of_what_was_changed(folder: Path, call: Call, port: str) -> None:
     call("remember", "word " * 40)
     call("forget", port, "--yes")
@@ -87,20 +65,6 @@ def test_a_known_id_without_changes_in_that_time_is_no_error(call: Call, port: s
     result = call("history", port, "--until", "2020-01-01")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No changes.\n")
     assert call("history", "ffffffffffff", "--until", "2020-01-01").exit_code == 3
-
-
-def test_a_forgotten_change_is_shown_as_such(call: Call, answer: Answer, folder: Path, port: str) -> None:
-    from reverie.domain.change import Change
-
-    with Memory.open(folder) as memory:
-        memory._store.erase([Change(before=memory.get(port), after=None)], actor="owner", at=memory._clock())
-    rows = [line.split("\t") for line in call("history").stdout.splitlines()]
-    assert [row[3:6] for row in rows] == [["forgotten", "record", "-"]] * 4
-    (change, *_) = answer("history", port)["history"]
-    assert (change["id"], change["before"], change["after"], change["note"]) == (port, None, None, "")
-    refused = call("undo", "2")
-    assert refused.exit_code == 2
-    assert "forgotten for good" in one_line(refused)
 
 
 # -- blame and diff --------------------------------------------------------------------------------------
@@ -245,25 +209,3 @@ def test_every_reading_command_answers_as_of_another_time(call: Call, answer: An
     assert call("list", "--as-of", "2020-01-01").stderr == "No records.\n"
     assert call("recall", "port", "--as-of", "9999").exit_code == 3
     assert call("recall", "port", "--as-of", "soon").exit_code == 2
-
-
-@pytest.mark.parametrize("columns", [60, 120])
-def test_on_a_terminal_it_is_drawn_within_its_width(folder: Path, columns: int) -> None:
-    for text in (
-        PORT,
-        "Deploys of the shop happen on Friday at noon, and never while invoices are sent " * 3,
-    ):
-        run_cli("remember", text, "--store", folder)
-    run_cli("edit", "--from", "-", "--store", folder, input=b"# Notes\none \x1b[31mred\x1b[0m line\n")
-    for args in (
-        ["history"],
-        ["blame", "MEMORY.md"],
-        ["diff", "--since", "1"],
-        ["undo", "1", "--dry-run"],
-    ):
-        code, seen = run_on_terminal(*args, "--store", folder, columns=columns, NO_COLOR="1", TERM="dumb")
-        assert code == 0
-        assert measure_width(seen) <= columns
-        assert "\x1b[31m" not in seen
-    written = run_cli("blame", "MEMORY.md", "--json", "--store", folder).stdout
-    assert json.loads(written)["lines"][1]["text"] == "one \x1b[31mred\x1b[0m line"

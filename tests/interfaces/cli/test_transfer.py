@@ -107,11 +107,6 @@ def test_what_is_no_backup_ends_with_the_code_that_says_so(
     assert json.loads(call("stats", "--json").stdout)["records"] == 1
 
 
-def test_a_backup_of_what_is_not_there_says_so(call: Call, tmp_path: Path) -> None:
-    assert call("backup", tmp_path / "kept.zip").exit_code == 3
-    assert not (tmp_path / "kept.zip").exists()
-
-
 # -- export ----------------------------------------------------------------------------------------------
 
 
