@@ -21,54 +21,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """Statistics of a memory.
-
-    Attributes:
-        records: Live records.
-        archived: Archived records.
-        turns: Turns of all sessions.
-        sessions: Sessions.
-        pages: Pages, such as `MEMORY.md`.
-        paragraphs: Paragraphs of all logs, which are `HISTORY.md` and the daily notes.
-        journal: Changes ever made.
-        by_kind: Live records of each kind.
-        by_category: Live records of each category; those without one under the empty text.
-        bytes_on_disk: Size of the folder's files; 0 in memory.
-        failed: How often each background step failed, such as `notes` (lines of daily notes), `learn`, `digest`,
-            `dream.merge`; without those that never did.
-        index: Status of the search index.
-        path: The folder; None in memory.
-        vectors: Status of the vectors; None without an embedder.
-        server: Health of the database server; None for a memory in a folder.
-    """
-
-    records: int
-    archived: int
-    turns: int
-    sessions: int
-    pages: int
-    paragraphs: int
-    journal: int
-    by_kind: Mapping[str, int]
-    by_category: Mapping[str, int]
-    bytes_on_disk: int
-    failed: Mapping[str, int]
-    index: IndexStatus
-    path: Path | None
-    vectors: VectorStatus | None = None
-    server: ServerStatus | None = None
-
-
-FAILURES = (
-    *("notes", "files", "learn", "worker", "conclude", "read", "compact", "trim"),
-    *(f"dream.{name}" for name in ("enrich", "verify", "tidy", "preferences", "promote", "dream")),
-    *(f"model.{name}" for name in ("read", "compact", "enrich", "extract", "tidy", "preferences", "verify")),
-)
-"""Steps whose failures are counted, as in `Stats.failed`; in the store their counters end in `.failed`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeStats:
     """Statistics of what is visible from one scope.
 
@@ -87,6 +39,42 @@ class ScopeStats:
     sessions: int
     by_kind: Mapping[str, int]
     by_category: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats(ScopeStats):
+    """Statistics of a memory.
+
+    Attributes:
+        pages: Pages, such as `MEMORY.md`.
+        paragraphs: Paragraphs of all logs, which are `HISTORY.md` and the daily notes.
+        journal: Changes ever made.
+        bytes_on_disk: Size of the folder's files; 0 in memory.
+        failed: How often each background step failed, such as `notes` (lines of daily notes), `learn`, `digest`,
+            `dream.merge`; without those that never did.
+        index: Status of the search index.
+        path: The folder; None in memory.
+        vectors: Status of the vectors; None without an embedder.
+        server: Health of the database server; None for a memory in a folder.
+    """
+
+    pages: int
+    paragraphs: int
+    journal: int
+    bytes_on_disk: int
+    failed: Mapping[str, int]
+    index: IndexStatus
+    path: Path | None
+    vectors: VectorStatus | None = None
+    server: ServerStatus | None = None
+
+
+FAILURES = (
+    *("notes", "files", "learn", "worker", "conclude", "read", "compact", "trim"),
+    *(f"dream.{name}" for name in ("enrich", "verify", "tidy", "preferences", "promote", "dream")),
+    *(f"model.{name}" for name in ("read", "compact", "enrich", "extract", "tidy", "preferences", "verify")),
+)
+"""Steps whose failures are counted, as in `Stats.failed`; in the store their counters end in `.failed`."""
 
 
 def compute_stats(store: Store, index: CandidateIndex, *, now: datetime, path: Path | None) -> Stats:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
+from itertools import groupby
 from pathlib import PurePosixPath
 
 from reverie.admin.transfer.batch import (
@@ -59,10 +60,8 @@ MAX_PASSAGE_CHARS = 800
 """Length of a passage: as much as a prompt quotes of a record."""
 
 _LONGEST_TAG = 100
-_BLANK_LINE = defer_regex(r"\n[^\S\n]*\n")
 _LINE_END = defer_regex(r"\r\n?|[\u0085\u2028\u2029]")
-_STAMP = defer_regex(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)")
-_HOUR = defer_regex(r"\[(\d\d):(\d\d)\]")
+_STAMP = defer_regex(r"\[?(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d:\d\d)")
 _HEADING = defer_regex(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
 _BULLET = defer_regex(r"(?:[-*+]|\d{1,3}[.)])\s+")
 _CODE = defer_regex(r"\s*(```|~~~)")
@@ -190,40 +189,23 @@ def _drop_if_encoded(found: re.Match[str]) -> str:
 # -- logs --------------------------------------------------------------------------------------------------
 
 
-def _split_paragraphs(name: str, text: str, place: str) -> Iterator[tuple[str, str]]:
-    """Yield the paragraphs of a log's text with their places, without blank ones.
-
-    Args:
-        text: The content of its file.
-    """
-    splits = _BLANK_LINE.finditer(text) if name == HISTORY else re.finditer("\n", text)
-    begin, line = 0, 1
-    for end, following in [*((found.start(), found.end()) for found in splits), (len(text), len(text))]:
-        content = text[begin:end]
-        if stripped := content.strip():
-            above = content[: len(content) - len(content.lstrip())].count("\n")
-            yield f"{place}, line {line + above}", stripped
-        line += text.count("\n", begin, following)
-        begin = following
+def _split_paragraphs(name: str, text: str) -> Iterator[tuple[int, str]]:
+    """Yield the paragraphs of a log's text with the numbers of their first lines; of a daily note, its lines."""
+    lines = enumerate(clean_text(_LINE_END.sub("\n", text)).split("\n"), start=1)
+    for has_text, group in groupby(lines, key=lambda line: bool(line[1].strip())):
+        block = list(group)
+        if has_text and name == HISTORY:
+            yield block[0][0], "\n".join(line.rstrip() for _, line in block).strip()
+        elif has_text:
+            yield from ((number, line.strip()) for number, line in block)
 
 
-def _fold_paragraph(content: str, name: str) -> str:
-    """Return a paragraph without control characters and blank lines; in a daily note, on one line."""
-    text = clean_text(_LINE_END.sub("\n", content))
-    if name == HISTORY:
-        return "\n".join(line.rstrip() for line in text.split("\n") if line.strip()).strip()
-    return " ".join(text.split("\n")).strip()
-
-
-def _parse_moment(name: str, content: str) -> datetime | None:
+def _parse_time(name: str, content: str) -> datetime | None:
     """Return the moment at the beginning of a paragraph; in a daily note, that of the day."""
-    day = parse_daily_note_day(name)
+    found, day = _STAMP.match(content), parse_daily_note_day(name)
     try:
-        if day is None:
-            stamp = _STAMP.match(content)
-            return datetime.fromisoformat(f"{stamp[1]}T{stamp[2]}").replace(tzinfo=UTC) if stamp else None
-        hour = _HOUR.match(content)
-        return datetime.combine(day, time(int(hour[1]), int(hour[2])), UTC) if hour else None
+        named = None if found is None else found[1] or day
+        return datetime.fromisoformat(f"{named}T{found[2]}").replace(tzinfo=UTC) if found and named else None
     except ValueError:
         return None
 
@@ -232,13 +214,13 @@ def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: date
     seen = Counter[str]()
     day = parse_daily_note_day(name)
     last = at if day is None else datetime.combine(day, time(), UTC)
-    for where, raw in _split_paragraphs(name, text, place):
-        content = _fold_paragraph(raw, name)
+    for number, content in _split_paragraphs(name, text):
+        where = f"{place}, line {number}"
         paragraph = Paragraph(
             id=build_stable_id(FORM, name, content, str(seen[content])),
             page=name,
             position=1.0,
-            at=_parse_moment(name, content) or last,
+            at=_parse_time(name, content) or last,
             content=content,
             source=f"import:{FORM}",
         )
