@@ -361,7 +361,7 @@ class ConversationBuilder:
 
         Args:
             session: The id of the session.
-            at: Its beginning; None for the time of its first turn that has one.
+            at: Its beginning; None for the time of its first turn.
             metadata: Metadata; empty values are left out.
             has_path: Whether a later export of it may take turns back; see `FoundTurns.after`.
             is_whole: Whether the first piece has all turns of the conversation.
@@ -377,7 +377,7 @@ class ConversationBuilder:
         self._last = at
         self._last_id = ""
         self._ids = Counter[str]()
-        self._turns: list[tuple[Turn, datetime | None]] = []
+        self._turns: list[Turn] = []
         self._left_out = Counter[tuple[What, Reason, str, str]]()
         storable = {name: to_storable(to_text(value)) for name, value in metadata.items() if value}
         self._state = validate_session(
@@ -422,6 +422,7 @@ class ConversationBuilder:
             self.leave_out("turn", "empty", place=place)
             return
         self._has_path &= bool(id)
+        self._last = at or self._last or self._terms.now
         name = id or hash_texts(role, at.isoformat() if at else "", speaker, content, tool_call_id)
         self._ids[name] += 1
         source_id = f"{name}:{self._ids[name]}" if self._ids[name] > 1 else name
@@ -431,7 +432,7 @@ class ConversationBuilder:
             position=len(self._turns),
             role=role,
             content=text,
-            at=at or self._terms.now,
+            at=self._last,
             speaker=clean_text(speaker).strip()[:LONGEST_NAME],
             tool_calls=tuple(tool_calls),
             tool_call_id=clean_text(tool_call_id)[:LONGEST_NAME],
@@ -443,7 +444,7 @@ class ConversationBuilder:
         if role != "tool" and (mark := origin or self._terms.get_turn_origin(role)) is not None:
             turn = set_origin(turn, mark)
         try:
-            self._turns.append((validate_turn(turn), at))
+            self._turns.append(validate_turn(turn))
         except InvalidInput as error:
             self.leave_out("turn", get_skip_reason(error), str(error), place)
 
@@ -465,22 +466,18 @@ class ConversationBuilder:
         if end and not (self._turns or self._left_out or self._last_id):
             self.leave_out("session", "empty")
         if self._turns:
-            begin = self._last or next(filter(None, (at for _, at in self._turns)), self._terms.now)
             if not self._last_id:
-                self._state = replace(self._state, created_at=begin)
-            turns = []
-            for turn, at in self._turns:
-                self._last = at or self._last or begin
-                turns.append(replace(turn, at=self._last))
+                first = self._turns[0].at
+                self._state = replace(self._state, created_at=min(first, self._state.created_at))
             yield FoundTurns(
                 place=self._place,
                 state=self._state,
-                turns=tuple(turns),
+                turns=tuple(self._turns),
                 form=self._form,
                 after=self._last_id if self._has_path else None,
                 is_whole=self._is_whole and not self._last_id,
             )
-            self._last_id = turns[-1].id
+            self._last_id = self._turns[-1].id
         for (what, why, detail, place), count in self._left_out.items():
             yield Skipped(what=what, place=place, why=why, detail=detail, count=count)
         self._turns.clear()
