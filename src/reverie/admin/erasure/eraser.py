@@ -53,7 +53,9 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, CandidateQuery
+from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
 from reverie.files.folder import MemoryFolder
@@ -188,9 +190,9 @@ class Eraser:
 
     def _decide_all(self, query: EraseQuery) -> list[EraseDecision]:
         """Decide about everything that has something of a request, then about notes of what goes, and headlines."""
-        ids, query = self._find_named(query) if query.is_of_ids else self._find_all(query)
-        entries = [Thing(name=get_name(entry), now=entry) for entry in self._store.entries(None, now=EVER)]
-        things = [*self._load(ids), *entries]
+        ids, others, query = self._find_named(query) if query.is_of_ids else self._find_all(query)
+        known = [*others, *self._store.entries(None, now=EVER)]  # their earlier versions decide nothing
+        things = [*self._load(ids), *(Thing(name=get_name(each), now=each) for each in known)]
         decided = {each.name: decision for each in things if (decision := decide(each, query)) is not None}
         query = replace(query, gone=self._find_gone(decided))
         for thing in self._load(self._store.citing(sorted(query.gone))):
@@ -198,22 +200,22 @@ class Eraser:
                 decided[thing.name] = decision
         return list(decided.values())
 
-    def _find_named(self, query: EraseQuery) -> tuple[list[str], EraseQuery]:
-        """Return the ids of requested things, of what is related to them, and of what repeats a part of them.
+    def _find_named(self, query: EraseQuery) -> tuple[list[str], list[Value], EraseQuery]:
+        """Return the ids of requested things and of what is related to them, and what else repeats a part of them.
 
         Nothing else is read, so that the time does not depend on how much the memory has. A text that has all of a
         requested one is a copy, and related.
         """
         requested = {name for _, name in query.names}
         similar = self._find_similar(query)
-        copies = {name for name, text in similar.items() if query.is_copy(text)}
+        copies = {name for name, value in similar.items() if query.is_copy(value.content)}
         query = replace(query, related=frozenset(self._find_related(requested | copies)))
         turns = self._store.turns(sorted(requested | query.related))
         pages = (page.name for page in self._store.pages())
-        found = (*requested, *query.related, *similar, *(turn.session for turn in turns), *pages)
-        return list(dict.fromkeys(found)), query
+        found = dict.fromkeys((*requested, *query.related, *(turn.session for turn in turns), *pages))
+        return list(found), [value for name, value in similar.items() if name not in found], query
 
-    def _find_all(self, query: EraseQuery) -> tuple[list[str], EraseQuery]:
+    def _find_all(self, query: EraseQuery) -> tuple[list[str], list[Value], EraseQuery]:
         """Return the ids of everything of which a version, or a note about a change, has something of a request."""
         found: dict[str, None] = {}
         meant: set[str] = set()
@@ -230,7 +232,7 @@ class Eraser:
                 note(row.edit.id, query.examine_row(row))
         for value in iter_values(self._store):
             note(value.id, [query.examine(value)])
-        return list(found), replace(query, related=frozenset(self._find_related(meant)))
+        return list(found), [], replace(query, related=frozenset(self._find_related(meant)))
 
     def _load(self, ids: Sequence[str]) -> list[Thing]:
         """Return the things with some ids, with all their versions."""
@@ -280,9 +282,9 @@ class Eraser:
             made.update(fresh)
         return made | sources | set(self._store.citing(sorted(sources - made)))
 
-    def _find_similar(self, query: EraseQuery) -> dict[str, str]:
-        """Return, by id, the content of what the index finds by the words of a request and that repeats some of it."""
-        found: dict[str, str] = {}
+    def _find_similar(self, query: EraseQuery) -> dict[str, Record | Turn | Paragraph]:
+        """Return, by id, what the index finds by the words of a request and that repeats some of it."""
+        found: dict[str, Record | Turn | Paragraph] = {}
         now = self.writer.clock()
         for text in query.texts[:_MAX_SIMILAR]:
             probe = Turn(id="", session="", position=0, role="user", content=text, at=now)
@@ -290,8 +292,8 @@ class Eraser:
             wanted = CandidateQuery(words=[(word, 1.0) for word in words])
             for subject in SEARCHABLE if words else ():
                 keys = self.index.search_any(subject, wanted, Filter(), _MAX_SIMILAR)[:_MAX_SIMILAR]
-                found |= {each.id: each.content for each in get_reader(self._store, subject)(keys)}
-        return {name: text for name, text in found.items() if query.phrases.find_phrases(text)}
+                found |= {each.id: each for each in get_reader(self._store, subject)(keys)}
+        return {name: value for name, value in found.items() if query.phrases.find_phrases(value.content)}
 
     def _find_answer(self, turn: Turn) -> Turn | None:
         """Return the answer to a user's turn, after calls of tools; None if there is none."""
