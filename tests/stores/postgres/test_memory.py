@@ -170,7 +170,8 @@ def test_memories_that_nobody_uses_are_released_without_being_closed(
         open_files = len(os.listdir("/proc/self/fd"))
         del memory
         until = time.monotonic() + 10
-        while (address := parse_postgres_url(url).connection) in connections._pools:
+        address = parse_postgres_url(url).connection
+        while any(place[1] == address for place in list(connections._pools)):
             assert time.monotonic() < until, address
             time.sleep(0.02)
         assert len(os.listdir("/proc/self/fd")) < open_files < 100

@@ -15,10 +15,11 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
-from weakref import WeakKeyDictionary, finalize
+from weakref import WeakKeyDictionary, WeakValueDictionary, finalize
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.text.validation import validate_text
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import NestedChange
 
 if TYPE_CHECKING:
@@ -290,32 +291,39 @@ class ReadingView:
 
 # -- pools that are shared -----------------------------------------------------------------------------
 
-_lock = threading.RLock()  # a release may come in the middle, from the collector
-_pools: dict[str, tuple[psycopg_pool.ConnectionPool, int]] = {}
-_abandoned: list[object] = []  # those of a parent process, whose connections a child must not close
 _views: WeakKeyDictionary[psycopg.Connection, int] = WeakKeyDictionary()  # by connections without a pooler
 
 
-def _acquire_pool(connection: str, patience: float) -> psycopg_pool.ConnectionPool:
-    with _lock:
-        pool, _ = _pools.get(connection, (None, 0))
-        if pool is None:
-            pool = load_pool().ConnectionPool(
-                connection,
-                kwargs=_CONNECTION | {"context": build_adapters()},
-                min_size=0,
-                max_size=_MAX_CONNECTIONS,
-                open=False,
-                timeout=patience,
-                max_idle=_IDLE_S,
-                max_lifetime=_LIFETIME_S,
-                reconnect_timeout=patience,
-                num_workers=1,
-                configure=_allow_preparing,
-            )
-            pool.open()
-        _pools[connection] = (pool, _pools.get(connection, (pool, 0))[1] + 1)
-    return pool
+class _SharedPool:
+    """Pool of the stores of this process in one database. It is closed when none of them refers to it any more."""
+
+    def __init__(self, connection: str, patience: float) -> None:
+        self.pool: psycopg_pool.ConnectionPool = load_pool().ConnectionPool(
+            connection,
+            kwargs=_CONNECTION | {"context": build_adapters()},
+            min_size=0,
+            max_size=_MAX_CONNECTIONS,
+            open=True,
+            timeout=patience,
+            max_idle=_IDLE_S,
+            max_lifetime=_LIFETIME_S,
+            reconnect_timeout=patience,
+            num_workers=1,
+            configure=_allow_preparing,
+        )
+        finalize(self, _close_pool, self.pool, os.getpid()).atexit = False
+
+
+def _close_pool(pool: psycopg_pool.ConnectionPool, process: int) -> None:
+    if os.getpid() == process:  # a child must not close the connections of its parent
+        pool.close()
+    else:
+        _abandoned.append(pool)
+
+
+_abandoned: list[object] = []
+_pools: WeakValueDictionary[tuple[int, str], _SharedPool] = WeakValueDictionary()  # by process and address
+_lock = ForkSafeLock()
 
 
 def _allow_preparing(connection: psycopg.Connection) -> None:
@@ -327,28 +335,6 @@ def _allow_preparing(connection: psycopg.Connection) -> None:
     if process == connection.info.backend_pid:
         connection.prepare_threshold = _USES_BEFORE_PLANNING
         _views[connection] = 0
-
-
-def _release_pool(connection: str, process: int) -> None:
-    if os.getpid() != process:
-        return
-    with _lock:
-        pool, users = _pools.pop(connection)
-        if users > 1:
-            _pools[connection] = (pool, users - 1)
-            return
-    pool.close()
-
-
-def _forget_pools() -> None:
-    global _lock
-    _lock = threading.RLock()
-    _abandoned.extend(_pools.values())
-    _pools.clear()
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(after_in_child=_forget_pools)
 
 
 # -- the connections of a store ------------------------------------------------------------------------
@@ -379,9 +365,10 @@ class PostgresConnections:
 
     def _open_pool(self) -> None:
         self._process = os.getpid()
-        self._pool = _acquire_pool(self._address.connection, self._patience)
-        self._release = finalize(self, _release_pool, self._address.connection, self._process)
-        self._release.atexit = False
+        place = self._process, self._address.connection
+        with _lock:
+            self._shared = _pools.get(place) or _SharedPool(self._address.connection, self._patience)
+            _pools[place] = self._shared
 
     @property
     def view(self) -> ReadingView | None:
@@ -400,7 +387,7 @@ class PostgresConnections:
         self.refuse_closed()
         if os.getpid() != self._process:
             self._open_pool()
-        with self._translating(), self._pool.connection(timeout=self._patience) as connection:
+        with self._translating(), self._shared.pool.connection(timeout=self._patience) as connection:
             yield connection
 
     @contextmanager
@@ -557,12 +544,12 @@ class PostgresConnections:
                 elif not _is_loss(error) or time.monotonic() > deadline:
                     raise
                 else:
-                    self._pool.check()  # others to the same server are likely to be gone too
+                    self._shared.pool.check()  # others to the same server are likely to be gone too
                 time.sleep(random.uniform(0, _PAUSE_S * (1 + retries)))
 
     def read_pool_figures(self) -> dict[str, int]:
         """Return the figures of the pool that all memories of this process in the database share."""
-        figures: dict[str, int] = self._pool.get_stats()
+        figures: dict[str, int] = self._shared.pool.get_stats()
         return figures
 
     @contextmanager
@@ -618,8 +605,9 @@ class PostgresConnections:
 
     def close(self) -> None:
         """Give the pool back. Closing twice is allowed."""
-        self._closed = True
-        self._release()
+        if not self._closed:
+            self._closed = True
+            del self._shared
 
 
 def _end_transaction(connection: psycopg.Connection) -> None:
