@@ -57,13 +57,12 @@ def infer_kind(category_path: str | None) -> Kind | None:
     return _KINDS_BY_NAME.get((category_path or "").rpartition("/")[2].lower().replace("-", "_"))
 
 
-def _get_home_layer(kind: Kind) -> Layer:
-    if kind in _EPISODIC:
-        return "episodic"
-    return "procedural" if kind in _PROCEDURAL else "semantic"
-
-
-HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType({kind: _get_home_layer(kind) for kind in KINDS})
+HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType(
+    {
+        kind: "procedural" if kind in _PROCEDURAL else "episodic" if kind in _EPISODIC else "semantic"
+        for kind in KINDS
+    }
+)
 """The layer of each kind where the caller names none."""
 
 LONGEST_CONTENT = 100_000
@@ -304,14 +303,6 @@ def _list_category_words(path: str) -> str:
     return category.to_search_words(named or None)
 
 
-def _validate_links(record: Record) -> None:
-    for name in ("replaced_by", "promoted_from", "perhaps_replaced_by"):
-        if linked := getattr(record, name):
-            ids.validate_id(linked, name=name)
-    for linked in normalize_labels(record.replaces, name="replaced record"):
-        ids.validate_id(linked, name="replaces")
-
-
 def validate_record(record: Record) -> Record:
     """Return the record.
 
@@ -347,7 +338,11 @@ def validate_record(record: Record) -> Record:
     validate_choice(record.about, get_args(About), name="about")
     validate_text(record.item_key, name="item_key", longest=LONGEST_CONTENT, empty=True)
     validate_text(record.resolved_dates, name="resolved_dates", longest=LONGEST_CONTENT, empty=True)
-    _validate_links(record)
+    for name in ("replaced_by", "promoted_from", "perhaps_replaced_by"):
+        if linked := getattr(record, name):
+            ids.validate_id(linked, name=name)
+    for linked in normalize_labels(record.replaces, name="replaced record"):
+        ids.validate_id(linked, name="replaces")
     for key, text in record.metadata.items():
         validate_text(key, name="metadata key", longest=LONGEST_LABEL)
         validate_text(text, name=f"metadata {key!r}", longest=LONGEST_CONTENT, empty=True)

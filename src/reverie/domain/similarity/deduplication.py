@@ -10,7 +10,7 @@ A repetition does not raise trust:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -47,6 +47,7 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
             last_seen_at=after.last_seen_at,
             seen_count=after.seen_count,
         )
+    dates = (*old.resolved_dates.split("; "), *new.resolved_dates.split("; "))
     after = replace(
         after,
         confidence=max(old.confidence, new.confidence),
@@ -54,8 +55,8 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
         pinned=old.pinned or new.pinned,
         keep_secret=old.keep_secret or new.keep_secret,
         expires_at=_select(max, old.expires_at, new.expires_at),
-        metadata=_merge_metadata(old.metadata, new.metadata),
-        resolved_dates=_merge_dates(old.resolved_dates, new.resolved_dates),
+        metadata=MappingProxyType({**new.metadata, **old.metadata}),
+        resolved_dates="; ".join(dict.fromkeys(filter(None, dates))),
         promoted_from=old.promoted_from or new.promoted_from,
         about=old.about or new.about,
         until=_select(max, old.until, new.until),
@@ -103,17 +104,6 @@ def merge_same_texts(records: Sequence[Record], *, now: datetime) -> list[Change
 def _compute_specificity(record: Record) -> int:
     """Return how much the kind says: a fact may be anything, and a constraint holds for every task."""
     return 0 if record.kind == "fact" else 2 if record.kind == "constraint" else 1
-
-
-def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the metadata of both, with the old value of a common name."""
-    both = {**new, **old}
-    return old if both == old else MappingProxyType(both)
-
-
-def _merge_dates(old: str, new: str) -> str:
-    texts: Iterable[str] = (*old.split("; "), *new.split("; "))
-    return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
 def _select(

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
-from reverie.domain.provenance import extract_content_words
+from reverie.domain.provenance import extract_content_words, split_sentences
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
 from reverie.domain.text.dates import find_dates, get_local_day, load_words, shift_day
@@ -24,7 +24,6 @@ from reverie.domain.text.tokenizer import find_language
 ANCHORED_SHARE = 0.4
 """Share of a statement's words that the cited texts must have."""
 
-_SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
 _WORD = defer_regex(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _MARKER = defer_regex(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
 _QUOTATION = defer_regex(r"[\"“„«]([^\"“”„«»\n]{3,300})[\"“”»]")
@@ -251,7 +250,7 @@ def _say_missing(values: Iterable[str]) -> str:
 
 def split_statements(text: str) -> list[str]:
     """Return the sentences of a text, without a bare "no" before them."""
-    return [part.strip() for part in _SENTENCE_END.split(_ANSWER.sub("", text)) if part.strip()]
+    return split_sentences(_ANSWER.sub("", text))
 
 
 def extract_content(text: str) -> frozenset[str]:

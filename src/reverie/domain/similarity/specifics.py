@@ -175,6 +175,11 @@ def _normalize_times(text: str) -> str:
     if not text.isascii():
         text = _RAISED.sub(r"^\g<0>", text)  # 10² is not 102
         text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'").replace("ʼ", "'")
+    return _CLOCK.sub(_rewrite_clock_time, "\n".join(map(_rewrite_dates, text.split("\n"))))
+
+
+def _rewrite_dates(text: str) -> str:
+    """Return a line with dates in ISO form."""
     mentions = find_dates(text, _SOME_DAY, relative=False)
     for at in sorted({each.at for each in mentions}, reverse=True):
         same = [each for each in mentions if each.at == at]
@@ -183,7 +188,7 @@ def _normalize_times(text: str) -> str:
         ):  # two meanings depend on the country
             stop = len(text[: same[0].stop].rstrip("."))
             text = text[:at] + written + text[stop:]
-    return _CLOCK.sub(_rewrite_clock_time, text)
+    return text
 
 
 def _write_date(mention: DateMention) -> Iterator[str]:

@@ -386,7 +386,7 @@ _near = rf"(?:{_weekday}|(?P<period>{_build_alternatives(_periods)}))"
 _following = [word for word, step in _STEPS.items() if step and word not in {"last", "next"}]
 _past, _coming = (
     "(?P<past>before|vor|avant|prima\\s+di)",
-    "(?P<coming>after|from|nach|dopo|apres|de[sp][\\w]*\\s+de)",
+    "(?P<coming>after|from|nach|dopo|apres|despues\\s+de|depois\\s+de)",
 )
 _han_step = rf"(?P<step>{_build_alternatives(_HAN_STEPS)})"
 _weekday_words = _list_last_words(WEEKDAYS)

@@ -15,8 +15,6 @@ from reverie.domain.text.timestamps import format_time, parse_time
 T = TypeVar("T")
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})  # looked up first, for lists of many records
-_LISTS = frozenset({tuple, list})
-_MAPPINGS = frozenset({dict, MappingProxyType})
 
 
 def to_json_object(value: Any, *names: str) -> dict[str, Any]:
@@ -53,16 +51,7 @@ def to_json_value(value: Any) -> Any:
     A dataclass becomes the result of its `to_dict`, or an object of its fields. Times become text, and so do values
     without a JSON type, such as paths.
     """
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if kind in _LISTS:
-        return [to_json_value(each) for each in value]
-    if kind is datetime:
-        return format_time(value)
-    if kind in _MAPPINGS:
-        return {str(name): to_json_value(each) for name, each in value.items()}
-    if isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, datetime):
         return format_time(value)
