@@ -293,3 +293,21 @@ def test_a_connection_that_was_given_up_says_nothing_later(
     assert heard == ["begun "]
     stored = [turn.content for turn in memory.turns("chat:1")]
     assert stored == ["Count", f"begun {STOPPED}"] if ended is KeyboardInterrupt else stored == ["Count"]
+
+
+def test_long_answers_of_tools_are_set_aside_and_read_from_there(memory: Memory) -> None:
+    page = "\n\n".join(f"# Part {n}\n\n{'word ' * 3000}" for n in range(3))
+    spec = ToolSpec(name="fetch", description="", parameters={"type": "object", "properties": {}})
+    session = memory.session("chat:1")
+
+    def read_first(ask: ModelRequest) -> ModelReply:
+        shown = ask.messages[-1].content
+        assert shown.startswith("The answer of fetch has 45,0")
+        assert "get_from_working_memory" in [spec.name for spec in ask.tools]
+        return says("", ("get_from_working_memory", {"key": session.working.list()[0].key}))
+
+    model = Scripted([says("", ("fetch", {})), read_first, says("Read.")])
+    tools = Toolset([Tool(spec=spec, run=lambda given: ToolResult(page))])
+    assert Agent(session, model=model, tools=tools).turn("Fetch it").text == "Read."
+    assert "# Part 0" in model.asked[2].messages[-1].content
+    assert len(session.working.list()) == 3

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from reverie.context.pack import Pack
 from reverie.domain.conversation import ToolCall
@@ -79,18 +79,6 @@ class ToolProvider(Protocol):
         """Return the tools that a model may call."""
 
 
-class _Dreams(Protocol):
-    def start(self) -> None: ...
-
-
-@runtime_checkable
-class _DreamingMemory(Protocol):
-    """Memory with background thinking."""
-
-    @property
-    def dreams(self) -> _Dreams: ...
-
-
 class Agent:
     """One conversation with a model that remembers. One turn at a time; `stop` may come from any thread."""
 
@@ -138,7 +126,7 @@ class Agent:
         self._most_tokens = most_tokens
         self._timeout_s = timeout_s
         self._stopping = threading.Event()
-        self._dreams = memory.dreams if isinstance(memory, _DreamingMemory) else None
+        self._dreams = getattr(memory, "dreams", None)  # a scope of a memory has none
 
     def stop(self) -> None:
         """End the present turn (`/stop`).

@@ -257,25 +257,20 @@ class Memory(ScopedMemory):
             cls, settings=settings, clock=clock, new_id=new_id, actor=actor, model=model, embedder=embedder
         )
 
-        def finish(memory: Memory) -> Memory:
-            if thinking:
-                memory.dreams.start()
-            return memory
-
-        if path == IN_MEMORY:
-            from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
-
-            return finish(build(InMemoryStore(analyse=analyze), profile=profile_folder))
-        patience = (
+        waiting = (
             {}
             if busy_timeout is None
             else {"busy_timeout": parse_duration(busy_timeout, name="busy_timeout")}
         )
-        if is_database(path):
+        if path == IN_MEMORY:
+            from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
+
+            memory: Memory = build(InMemoryStore(analyse=analyze), profile=profile_folder)
+        elif is_database(path):
             from reverie.stores.postgres import PostgresStore  # here: most memories are in a folder
 
             with ExitStack() as opened:
-                shared = PostgresStore(path, analyse=analyze, create=create, **patience)
+                shared = PostgresStore(path, analyse=analyze, create=create, **waiting)
                 opened.callback(shared.close)
                 cache = None
                 if shared.postings is None:
@@ -283,20 +278,23 @@ class Memory(ScopedMemory):
                     opened.callback(cache.close)
                 memory = build(shared, profile=profile_folder, cache=cache, postings=shared.postings)
                 opened.pop_all()
-            return finish(memory)
-        folder = resolve_folder(path)
-        if path is None and settings is not None and settings.names_paths:
-            paths = settings.resolve_paths(folder)
-            folder, profile_folder = paths.memory, profile_folder or paths.profile
-        database = folder / DATABASE
-        if not create and not database.exists():
-            raise NotFound(_explain_missing(folder))
-        claim_folder(folder)
-        store = SQLiteStore(
-            database, analyse=analyze, create=create, passages=find_passages(folder), **patience
-        )
-        claim_folder(folder)  # which may be new
-        return finish(build(store, path=folder, profile=profile_folder or folder))
+        else:
+            folder = resolve_folder(path)
+            if path is None and settings is not None and settings.names_paths:
+                paths = settings.resolve_paths(folder)
+                folder, profile_folder = paths.memory, profile_folder or paths.profile
+            if not create and not (folder / DATABASE).exists():
+                raise NotFound(_explain_missing(folder))
+            claim_folder(folder)
+            passages = find_passages(folder)
+            store = SQLiteStore(
+                folder / DATABASE, analyse=analyze, create=create, passages=passages, **waiting
+            )
+            claim_folder(folder)  # which may be new
+            memory = build(store, path=folder, profile=profile_folder or folder)
+        if thinking:
+            memory.dreams.start()
+        return memory
 
     def refresh_files(self) -> None:
         """Import what a person changed in the files."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import InvalidInput, Memory, Settings
-from reverie.agent import Agent
-from reverie.domain.conversation import ToolCall
-from reverie.llm.protocol import ModelReply, ModelRequest, OnText, ToolSpec
+from reverie.llm.protocol import ToolSpec
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
-from reverie.tools.large_results import MOST_TOKENS
 from tests.factories import MovableClock, build_parameters
 from tests.profiles import examples
 
@@ -201,41 +197,3 @@ def test_a_memory_that_cannot_be_written_does_not_lose_the_answer(
     assert "working memory cannot be written now. It begins:" in told.text
     assert PAGE[:100] in told.text
     assert "could not be set aside" in caplog.text
-
-
-# -- in an agent -------------------------------------------------------------------------------------------
-
-
-class Scripted:
-    """A model that answers by a script and notes what it was asked."""
-
-    name = "scripted:1"
-
-    def __init__(self, *replies: ModelReply) -> None:
-        self.replies = list(replies)
-        self.asked: list[ModelRequest] = []
-
-    def answer(self, ask: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
-        self.asked.append(ask)
-        return self.replies.pop(0)
-
-
-def calls(name: str, **given: Any) -> ModelReply:
-    return ModelReply(text="", tool_calls=(ToolCall(id="c", name=name, arguments=json.dumps(given)),))
-
-
-def test_an_agent_sets_long_answers_aside_and_can_read_them(memory: Memory) -> None:
-    page = "\n\n".join(f"# Part {n}\n\n{'word ' * 3000}" for n in range(3))
-    assert len(page) > MOST_TOKENS * 4
-    session = memory.session("chat:1")
-    model = Scripted(calls("fetch"), ModelReply(text="Long."))
-    agent = Agent(session, model=model, tools=answering(page))
-    assert agent.turn("Fetch it").text == "Long."
-    shown = model.asked[1].messages[-1].content
-    assert shown.startswith("The answer of fetch has 45,0")
-    assert "get_from_working_memory" in [spec.name for spec in model.asked[0].tools]
-    key = session.working.list()[0].key
-    model.replies = [calls("get_from_working_memory", key=key), ModelReply(text="Read.")]
-    agent.turn("Read the first part")
-    assert "# Part 0" in model.asked[3].messages[-1].content
-    assert len(session.working.list()) == 3
