@@ -220,14 +220,3 @@ def test_too_many_connections_and_slow_headers_are_refused(tmp_path: Path) -> No
             second.sendall(request[:20])
             assert b"HTTP/1.1 200" not in read_all(second)
         assert served.end()[0] == 0
-
-
-@pytest.mark.slow
-def test_thousands_of_idle_connections_leave_the_server_working(tmp_path: Path) -> None:
-    with serving(tmp_path / "memory") as served:
-        with ExitStack() as held, suppress(OSError):  # this process may open no more files
-            for _ in range(10_000):
-                held.enter_context(closing(connect(served)))
-        assert _ask_until(served, 200)
-        assert served.ask("POST", "/v1/records", {"content": "Prefers tea"})[0] == 201
-        assert served.end()[0] == 0

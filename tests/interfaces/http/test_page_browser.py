@@ -194,46 +194,6 @@ def test_the_first_hour(page: Any, memory: Memory) -> None:
     assert [turn.content for turn in memory.turns("old")] == ["Hello"]
 
 
-def test_memories_are_filtered_selected_and_found(page: Any, memory: Memory) -> None:
-    for name in ("tern", "rook"):
-        memory.save(f"Host {name} runs Debian", kind="fact")
-    memory.save("We decided on Debian", kind="decision")
-    page.goto("/memories")
-    page.get_by_text("Kind", exact=True).first.click()
-    page.get_by_role("link", name="Fact 2").click()
-    page.wait_for_url("**kind=fact*")
-    for box in page.get_by_role("checkbox").all():
-        box.check()
-    page.get_by_role("button", name="Archive").click()
-    page.get_by_role("button", name="Archive").click()
-    page.get_by_role("status").wait_for()
-    assert [each.kind for each in memory.list()] == ["decision"]
-    page.get_by_role("searchbox").fill("decided Debian")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/memories?q=*")
-    page.get_by_role("link", name="We decided on Debian").click()
-    page.get_by_role("button", name="Pin").click()
-    assert page.get_by_role("button", name="Unpin").is_visible()
-
-
-def test_a_conversation_is_renamed(page: Any, memory: Memory) -> None:
-    memory.session("chat").add("user", "How do I cook rice?")
-    page.goto("/conversations")
-    page.get_by_role("link", name="How do I cook rice?").click()
-    page.get_by_text("Manage").click()
-    page.get_by_label("Title").fill("Rice")
-    page.get_by_role("button", name="Rename").click()
-    page.get_by_role("heading", name="Rice").wait_for()
-
-
-def test_the_colours_stay_as_chosen(page: Any) -> None:
-    page.goto("/settings")
-    page.get_by_label("Dark").check()
-    page.get_by_role("group", name="Appearance").locator("..").get_by_role("button", name="Save").click()
-    page.goto("/")
-    assert page.locator("html").get_attribute("data-theme") == "dark"
-
-
 # -- keys, barriers, hostile texts, widths -----------------------------------------------------------------
 
 

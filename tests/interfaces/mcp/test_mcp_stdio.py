@@ -159,14 +159,6 @@ def test_answers_nobody_asked_for_and_blank_lines_are_passed_over(wire: Wire) ->
     still_serves(wire)
 
 
-def test_a_call_with_a_huge_argument_is_a_wrong_call(wire: Wire) -> None:
-    wire.call("save_memory", {"content": "x" * 2_000_000}, id=1)
-    result = wire.answer(1)["result"]
-    assert result["isError"]
-    assert len(result["content"][0]["text"]) < 1_000
-    still_serves(wire)
-
-
 def test_a_cancelled_call_gets_no_answer_and_holds_up_nothing(wire: Wire, hostile: Path) -> None:
     other = sqlite3.connect(hostile / "reverie.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -182,15 +174,6 @@ def test_a_cancelled_call_gets_no_answer_and_holds_up_nothing(wire: Wire, hostil
         wire.say("ping", id=f"later {number}")
         assert wire.hear_answer()["id"] == f"later {number}"  # and not the answer to the call
     still_serves(wire)
-
-
-@pytest.mark.slow
-def test_requests_before_the_handshake_are_refused_and_the_handshake_still_works(folder: Path) -> None:
-    with Wire(folder) as wire:
-        wire.say("tools/list", {}, id=1)
-        assert wire.answer(1)["error"]["code"] == INVALID_PARAMS
-        assert wire.shake_hands()["result"]["protocolVersion"] == "2025-11-25"
-        still_serves(wire)
 
 
 # -- the early answer to `initialize` --------------------------------------------------------------------

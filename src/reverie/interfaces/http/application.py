@@ -264,11 +264,7 @@ _PAGE = """<!doctype html>
 <body><div id="swagger-ui"></div>
 <script src="/docs/swagger-ui-bundle.js"></script><script src="/docs/start.js"></script></body></html>
 """
-_START = """SwaggerUIBundle({
-  url: "/openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null,
-  presets: [SwaggerUIBundle.presets.apis], layout: "BaseLayout", docExpansion: "none",
-});
-"""
+_START = 'SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", validatorUrl: null, docExpansion: "none"});'
 
 
 def _build_documentation_routes() -> list[BaseRoute]:

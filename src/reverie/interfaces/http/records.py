@@ -152,9 +152,7 @@ def update_record(call: Call, given: schemas.RecordPatch) -> OperationAnswer[Rec
     changes = given.model_dump(exclude_unset=True)
     if "pinned" in changes:
         call.require_trust()
-    for name in ("tags", "references"):
-        if name in changes:
-            changes[name] = changes[name] or []
+    changes |= {name: changes[name] or [] for name in ("tags", "references") if name in changes}
     if "metadata" in changes:
         merged = {} if changes["metadata"] is None else {**record.metadata, **changes["metadata"]}
         changes["metadata"] = {name: text for name, text in merged.items() if text is not None} or NOTHING
