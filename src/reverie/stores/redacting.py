@@ -89,7 +89,14 @@ class RedactingStore(_Untyped):  # type: ignore[misc]  # it has the methods of t
         return self.inner.put_entry(redact_value(entry, self.redactor), capacity=capacity, now=now)
 
     def _redact_changes(self, edits: Sequence[Change]) -> list[Change]:
-        return [redact_change(edit, self.redactor) for edit in edits]
+        """Redact new values. Old ones are compared with what is stored; a name that is stored already is accepted."""
+        redacted = []
+        for edit in edits:
+            after = edit.after
+            if after is not None:
+                after = redact_value(after, self.redactor, known=edit.before is not None)
+            redacted.append(edit if after is edit.after else Change(before=edit.before, after=after))
+        return redacted
 
     def _redact_cursors(self, cursors: Mapping[str, str | None] | None) -> Mapping[str, str | None] | None:
         """Replace secrets in cursors, which hold positions and ids, only where nothing else can be meant."""
@@ -97,18 +104,6 @@ class RedactingStore(_Untyped):  # type: ignore[misc]  # it has the methods of t
             name: self.redactor.text(value) if value and self.redactor.detect_secret_name(value) else value
             for name, value in cursors.items()
         }
-
-
-def redact_change(edit: Change, redactor: Redactor) -> Change:
-    """Return the change with secrets replaced in its new value; itself if there are none.
-
-    The old value is left alone, because the store compares it with the stored one. A name that is stored
-    already is accepted, so that its thing can still be changed and removed.
-    """
-    if edit.after is None or not redactor.enabled:
-        return edit
-    after = redact_value(edit.after, redactor, known=edit.before is not None)
-    return edit if after is edit.after else Change(before=edit.before, after=after)
 
 
 def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
@@ -174,32 +169,20 @@ def refuse_secret_name(name: str, *, called: str, redactor: Redactor) -> None:
         )
 
 
-_TEXTS: Mapping[type[Any], tuple[str, ...]] = {
+_FIELDS: Mapping[type[Any], tuple[str, str]] = {
     Record: (
-        "content",
-        "category",
-        "tags",
-        "source",
-        "references",
-        "metadata",
-        "archive_reason",
-        "item_key",
-        "resolved_dates",
+        "scope",
+        "content category tags source references metadata archive_reason item_key resolved_dates",
     ),
-    Turn: ("content", "speaker", "tool_calls", "tool_call_id", "metadata"),
-    SessionState: ("summary", "metadata"),
-    Page: ("content",),
-    Paragraph: ("content", "source"),
-    Entry: ("data", "category", "tags"),
+    Turn: ("session scope", "content speaker tool_calls tool_call_id metadata"),
+    SessionState: ("id scope", "summary metadata"),
+    Page: ("name", "content"),
+    Paragraph: ("page", "content source"),
+    Entry: ("namespace key", "data category tags"),
 }
-_NAMES: Mapping[type[Any], tuple[str, ...]] = {
-    Record: ("scope",),
-    Turn: ("session", "scope"),
-    SessionState: ("id", "scope"),
-    Page: ("name",),
-    Paragraph: ("page",),
-    Entry: ("namespace", "key"),
-}
+"""Names and texts of each type of values."""
+
+_NAMES, _TEXTS = ({kind: fields[part].split() for kind, fields in _FIELDS.items()} for part in (0, 1))
 
 
 def _clean(value: Any, name: str, redactor: Redactor) -> Any:
