@@ -125,7 +125,7 @@ def test_what_was_injected_is_neither_stored_nor_an_echo(memory: Memory) -> None
     assert b"walnuts" not in first.all_messages_json()
     agent.run_sync("Is that sure?", message_history=first.all_messages())
     assert not [turn for turn in memory.turns("cli:1") if "walnuts" in str(turn.to_dict())]
-    assert [hit.content for hit in memory.search("walnuts")] == ["Alice is allergic to walnuts"]
+    assert [hit.content for hit in memory.search("walnuts", sources="records")] == ["Alice is allergic to walnuts"]
 
 
 def test_the_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_model_corrects_a_wrong_call(memory: Memory) -> None:
     script = Script(calls("delete_memory", id="ffffffffffff"), corrects, says("Deleted."))
     agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="s")])
     assert agent.run_sync("Forget where Alice lives").output == "Deleted."
-    assert memory.search("Alice Kiel") == []
+    assert memory.search("Alice Kiel", sources="records") == []
     assert [role for role, _ in roles(memory, "s")] == [
         "user", "assistant", "tool", "assistant", "tool", "assistant",
     ]  # fmt: skip
@@ -367,7 +367,7 @@ def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
     answers = DeferredToolResults(approvals={call.tool_call_id: True})
     done = agent.run_sync(message_history=asked.all_messages(), deferred_tool_results=answers)
     assert done.output == "Done."
-    assert memory.search("Alice Kiel") == []
+    assert memory.search("Alice Kiel", sources="records") == []
     assert [role for role, _ in roles(memory, "s")] == [
         "user", "assistant", "tool", "assistant", "tool", "assistant",
     ]  # fmt: skip

@@ -12,18 +12,7 @@ from typing import Any, Unpack
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import (
-    AnyMemory,
-    Conversation,
-    ConversationOptions,
-    ItemText,
-    build_call,
-    build_texts,
-    call_tool,
-    find_question,
-    to_sync,
-    to_text,
-)
+from reverie.integrations import core
 from reverie.tools import Tool
 
 try:
@@ -51,13 +40,13 @@ class ReverieProvider(ContextProvider):
 
     def __init__(
         self,
-        memory: AnyMemory,
+        memory: core.AnyMemory,
         *,
         session: str | Callable[[AgentSession], str] | None = None,
         inject: bool = True,
         record: bool = True,
         source_id: str = "reverie",
-        **options: Unpack[ConversationOptions],
+        **options: Unpack[core.ConversationOptions],
     ) -> None:
         """Create the provider.
 
@@ -73,7 +62,7 @@ class ReverieProvider(ContextProvider):
         super().__init__(source_id)
         self._session = session
         tools = options.get("tools")
-        self._tools = list(to_sync(memory).tools() if tools is None else tools)
+        self._tools = list(core.to_sync(memory).tools() if tools is None else tools)
         self._inject = inject
         self._record = record
         self._memory = memory
@@ -90,7 +79,7 @@ class ReverieProvider(ContextProvider):
         """Add the memories that are recalled to the instructions, and the tools of the memory."""
         conversation = self._open(session)
         said = [text for message in context.input_messages for text in convert_message(message)]
-        if self._inject and (remembered := await conversation.recall_async(find_question(said))):
+        if self._inject and (remembered := await conversation.recall_async(core.find_question(said))):
             context.extend_instructions(self.source_id, remembered)
         if self._tools:
             context.extend_tools(
@@ -113,16 +102,16 @@ class ReverieProvider(ContextProvider):
             texts = [text for message in messages for text in convert_message(message)]
             await self._open(session).record_async(texts)
 
-    def _open(self, session: AgentSession) -> Conversation:
+    def _open(self, session: AgentSession) -> core.Conversation:
         name = self._session(session) if callable(self._session) else self._session
         name = name or f"agent-framework:{session.session_id}"
-        return Conversation(self._memory, name, **self._options)
+        return core.Conversation(self._memory, name, **self._options)
 
 
 class _ResultWatcher(FunctionMiddleware):
     """Note the results of tools in a run, for the origin of what the model saves after it."""
 
-    def __init__(self, seen: list[ItemText]) -> None:
+    def __init__(self, seen: list[core.ItemText]) -> None:
         self._seen = seen
 
     async def process(
@@ -131,12 +120,12 @@ class _ResultWatcher(FunctionMiddleware):
         """Call the tool, and note its result."""
         await call_next()
         call_id = f"{context.function.name}:{len(self._seen)}"
-        call = build_call(call_id, context.function.name, "{}")
-        self._seen.append(ItemText(role="assistant", content="", call=call))
-        self._seen.append(ItemText(role="tool", content=_to_text(context.result), answers=call_id))
+        call = core.build_call(call_id, context.function.name, "{}")
+        self._seen.append(core.ItemText(role="assistant", content="", call=call))
+        self._seen.append(core.ItemText(role="tool", content=_to_text(context.result), answers=call_id))
 
 
-def _build_tool(tool: Tool, conversation: Conversation, seen: list[ItemText]) -> FunctionTool:
+def _build_tool(tool: Tool, conversation: core.Conversation, seen: list[core.ItemText]) -> FunctionTool:
     """Return a tool for one run. A wrong call is answered to the model with a sentence.
 
     Args:
@@ -145,7 +134,7 @@ def _build_tool(tool: Tool, conversation: Conversation, seen: list[ItemText]) ->
 
     async def run(**arguments: Any) -> str:
         result = await asyncio.to_thread(
-            call_tool, lambda: conversation.tools, tool.name, arguments, seen=[*seen]
+            core.call_tool, lambda: conversation.tools, tool.name, arguments, seen=[*seen]
         )
         return result.text
 
@@ -153,22 +142,26 @@ def _build_tool(tool: Tool, conversation: Conversation, seen: list[ItemText]) ->
     return FunctionTool(name=tool.name, description=tool.spec.description, func=run, input_model=parameters)
 
 
-def convert_message(message: Message) -> list[ItemText]:
+def convert_message(message: Message) -> list[core.ItemText]:
     """Return the texts of a message: what is said, calls of tools, and their results."""
     role = str(message.role)
     name = message.message_id or ""
     if role == "user":
-        return build_texts("user", message.text, source_id=name)
+        return core.build_texts("user", message.text, source_id=name)
     calls = [
-        build_call(each.call_id, each.name, each.arguments)
+        core.build_call(each.call_id, each.name, each.arguments)
         for each in message.contents
         if each.type == "function_call"
     ]
-    said = build_texts("assistant", message.text, calls=calls, source_id=name) if role == "assistant" else []
+    said = (
+        core.build_texts("assistant", message.text, calls=calls, source_id=name)
+        if role == "assistant"
+        else []
+    )
     for number, each in enumerate(message.contents):
         if each.type == "function_result":
             source_id = f"{name}:r{number}" if name else ""
-            said += build_texts(
+            said += core.build_texts(
                 "tool", _to_text(each.result), answers=each.call_id or "call", source_id=source_id
             )
     return said
@@ -177,4 +170,4 @@ def convert_message(message: Message) -> list[ItemText]:
 def _to_text(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(getattr(each, "text", None) or _to_text(each) for each in value)
-    return to_text(value)
+    return core.to_text(value)

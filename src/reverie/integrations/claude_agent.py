@@ -12,17 +12,7 @@ from typing import Any, Unpack
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import (
-    AnyMemory,
-    Conversation,
-    ConversationOptions,
-    ItemText,
-    build_call,
-    call_tool,
-    extract_text,
-    to_sync,
-    to_text,
-)
+from reverie.integrations import core
 from reverie.tools import Tool
 
 try:
@@ -48,10 +38,10 @@ class ClaudeMemory:
 
     def __init__(
         self,
-        memory: AnyMemory,
+        memory: core.AnyMemory,
         *,
         session: str | Callable[[str], str] | None = None,
-        **options: Unpack[ConversationOptions],
+        **options: Unpack[core.ConversationOptions],
     ) -> None:
         """Create the memory.
 
@@ -61,7 +51,7 @@ class ClaudeMemory:
                 and Claude's.
             **options: Further options; see `ConversationOptions`.
         """
-        self._memory = to_sync(memory)
+        self._memory = core.to_sync(memory)
         self._session = session
         self._session_id = ""  # Claude's session of the last hook, to which a call of a tool belongs
         self._options = options
@@ -90,7 +80,7 @@ class ClaudeMemory:
         conversation, prompt = self._open(event), str(event.get("prompt") or "")
         remembered = await conversation.recall_async(prompt)
         source_id = str(event.get("prompt_id") or "")
-        await conversation.record_async([ItemText(role="user", content=prompt, source_id=source_id)])
+        await conversation.record_async([core.ItemText(role="user", content=prompt, source_id=source_id)])
         if not remembered:
             return {}
         return {
@@ -101,25 +91,25 @@ class ClaudeMemory:
         """Record a call of a tool with its result."""
         call_id = str(event.get("tool_use_id") or tool_use_id or "call")
         own = str(event.get("tool_name") or "").removeprefix(f"mcp__{SERVER}__")
-        call = build_call(call_id, own or "tool", _to_text(event.get("tool_input")))
+        call = core.build_call(call_id, own or "tool", _to_text(event.get("tool_input")))
         result = _to_text(event.get("tool_response"))[:MAX_RESULT_CHARS]
         await self._open(event).record_async([
-            ItemText(role="assistant", content="", call=call, source_id=f"{call_id}:call"),
-            ItemText(role="tool", content=result, answers=call_id, source_id=f"{call_id}:result"),
+            core.ItemText(role="assistant", content="", call=call, source_id=f"{call_id}:call"),
+            core.ItemText(role="tool", content=result, answers=call_id, source_id=f"{call_id}:result"),
         ])  # fmt: skip
         return {}
 
     async def _on_stop(self, event: Any, tool_use_id: str | None, context: Any) -> Any:
         """Record the answer."""
         answer = str(event.get("last_assistant_message") or "")
-        await self._open(event).record_async([ItemText(role="assistant", content=answer)])
+        await self._open(event).record_async([core.ItemText(role="assistant", content=answer)])
         return {}
 
-    def _open(self, event: Any) -> Conversation:
+    def _open(self, event: Any) -> core.Conversation:
         """Return the conversation of a hook's event, or of the last hook's for an event without a session."""
         self._session_id = str(event.get("session_id") or self._session_id)
         name = self._session(self._session_id) if callable(self._session) else self._session
-        return Conversation(
+        return core.Conversation(
             self._memory, name or f"claude-agent:{self._session_id or 'session'}", **self._options
         )
 
@@ -127,7 +117,9 @@ class ClaudeMemory:
         def make(tool: Tool) -> SdkMcpTool[Any]:
             async def run(arguments: Any) -> dict[str, Any]:
                 conversation = self._open({})
-                result = await asyncio.to_thread(call_tool, lambda: conversation.tools, tool.name, arguments)
+                result = await asyncio.to_thread(
+                    core.call_tool, lambda: conversation.tools, tool.name, arguments
+                )
                 return {"content": [{"type": "text", "text": result.text}], "is_error": result.failed}
 
             schema = to_json_value(tool.spec.parameters)
@@ -141,4 +133,4 @@ class ClaudeMemory:
 def _to_text(value: Any) -> str:
     """Return a tool's arguments or result as text."""
     content = value.get("content") if isinstance(value, dict) else value
-    return extract_text(content) or to_text(value)
+    return core.extract_text(content) or core.to_text(value)

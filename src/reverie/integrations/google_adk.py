@@ -16,15 +16,7 @@ from reverie.domain.errors import MissingExtra
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import timestamps
 from reverie.domain.text.escaping import NOT_CONFIRMED
-from reverie.integrations.core import (
-    AnyMemory,
-    Conversation,
-    ItemText,
-    build_call,
-    build_texts,
-    to_sync,
-    to_text,
-)
+from reverie.integrations import core
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import Hit
@@ -50,7 +42,7 @@ class ReverieMemoryService(BaseMemoryService):
 
     def __init__(
         self,
-        memory: AnyMemory,
+        memory: core.AnyMemory,
         *,
         scope: Callable[[str, str], str] | None = None,
         limit: int = 10,
@@ -62,7 +54,7 @@ class ReverieMemoryService(BaseMemoryService):
             scope: Returns the scope of an application's user; None takes `app:APP/user:USER`.
             limit: Most memories that a search returns, 1 to 1,000.
         """
-        self._memory = to_sync(memory)
+        self._memory = core.to_sync(memory)
         self._scope = scope or _build_scope
         self._limit = limit
 
@@ -85,7 +77,7 @@ class ReverieMemoryService(BaseMemoryService):
         memory = self._open(app_name, user_id)
         texts = [text for event in events for text in convert_event(event)]
         name = f"adk:{session_id or 'events'}"
-        await asyncio.to_thread(lambda: Conversation(memory, name).record(texts))
+        await asyncio.to_thread(lambda: core.Conversation(memory, name).record(texts))
 
     async def add_memory(
         self,
@@ -143,23 +135,23 @@ class ReverieMemoryService(BaseMemoryService):
         return self._memory.scoped(self._scope(app_name, user_id))
 
 
-def convert_event(event: Event) -> list[ItemText]:
+def convert_event(event: Event) -> list[core.ItemText]:
     """Return the texts of an event: a message of the user or of an agent, calls and results of tools."""
     if event.partial or event.content is None:
         return []
     role: Role = "user" if event.author == "user" else "assistant"
     parts = event.content.parts or []
     calls = [
-        build_call(part.function_call.id, part.function_call.name, part.function_call.args)
+        core.build_call(part.function_call.id, part.function_call.name, part.function_call.args)
         for part in parts
         if part.function_call is not None
     ]
-    said = build_texts(role, _extract_text(event.content), calls=calls, source_id=event.id)
+    said = core.build_texts(role, _extract_text(event.content), calls=calls, source_id=event.id)
     for number, part in enumerate(parts):
         if (response := part.function_response) is not None:
             answers = response.id or response.name or "call"
-            said += build_texts(
-                "tool", to_text(response.response), answers=answers, source_id=f"{event.id}:r{number}"
+            said += core.build_texts(
+                "tool", core.to_text(response.response), answers=answers, source_id=f"{event.id}:r{number}"
             )
     return said
 
@@ -187,7 +179,7 @@ def _extract_text(content: types.Content | None) -> str:
 
 
 def _to_metadata(fields: Mapping[str, object]) -> dict[str, str]:
-    return {name: to_text(value) for name, value in fields.items()}
+    return {name: core.to_text(value) for name, value in fields.items()}
 
 
 def _build_scope(app_name: str, user_id: str) -> str:

@@ -13,17 +13,7 @@ from typing import Annotated, Any, Literal, NotRequired, Unpack
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import (
-    AnyMemory,
-    Conversation,
-    ConversationOptions,
-    ItemText,
-    build_call,
-    build_texts,
-    call_tool,
-    find_question,
-    to_sync,
-)
+from reverie.integrations import core
 from reverie.tools import Tool, Toolset
 
 try:
@@ -65,12 +55,12 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     def __init__(
         self,
-        memory: AnyMemory,
+        memory: core.AnyMemory,
         *,
         session: str | Callable[[], str] | None = None,
         inject: bool = True,
         record: bool = True,
-        **options: Unpack[ConversationOptions],
+        **options: Unpack[core.ConversationOptions],
     ) -> None:
         """Create the middleware.
 
@@ -83,7 +73,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             **options: Further options; see `ConversationOptions`.
         """
         super().__init__()
-        self._memory = to_sync(memory)
+        self._memory = core.to_sync(memory)
         self._session = session
         self._inject = inject
         self._record = record
@@ -98,13 +88,15 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Put what is remembered for the user's message into the state."""
         if not self._inject:
             return None
-        return {"reverie_context": self._open().recall(find_question(convert_messages(state["messages"])))}
+        return {
+            "reverie_context": self._open().recall(core.find_question(convert_messages(state["messages"])))
+        }
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Do what `before_agent` does, on a worker thread."""
         if not self._inject:
             return None
-        question = find_question(convert_messages(state["messages"]))
+        question = core.find_question(convert_messages(state["messages"]))
         return {"reverie_context": await self._open().recall_async(question)}
 
     def wrap_model_call(
@@ -139,9 +131,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             return await handler(request)
         return await asyncio.to_thread(self._call_tool, request, self._open())
 
-    def _call_tool(self, request: ToolCallRequest, conversation: Conversation) -> ToolMessage:
+    def _call_tool(self, request: ToolCallRequest, conversation: core.Conversation) -> ToolMessage:
         call, seen = request.tool_call, convert_messages(request.state["messages"])
-        result = call_tool(lambda: conversation.tools, call["name"], call["args"], seen=seen)
+        result = core.call_tool(lambda: conversation.tools, call["name"], call["args"], seen=seen)
         status: Literal["success", "error"] = "error" if result.failed else "success"
         return ToolMessage(result.text, tool_call_id=call["id"], name=call["name"], status=status)
 
@@ -157,20 +149,20 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             await self._open().record_async(convert_messages(state["messages"]))
         return None
 
-    def _open(self) -> Conversation:
+    def _open(self) -> core.Conversation:
         """Return the conversation of the present run."""
         session = self._session() if callable(self._session) else self._session
         if session is None:
             thread = get_config().get("configurable", {}).get("thread_id", "default")
             session = f"langchain:{thread}"
-        return Conversation(self._memory, session, **self._options)
+        return core.Conversation(self._memory, session, **self._options)
 
 
 def _build_tool(tool: Tool) -> BaseTool:
     """Return the tool as LangChain describes it to the model; `wrap_tool_call` runs it."""
 
     def run(**arguments: Any) -> str:
-        return call_tool(Toolset([tool]), tool.name, arguments).text
+        return core.call_tool(Toolset([tool]), tool.name, arguments).text
 
     return StructuredTool.from_function(
         run,
@@ -180,19 +172,21 @@ def _build_tool(tool: Tool) -> BaseTool:
     )
 
 
-def convert_messages(messages: Iterable[AnyMessage]) -> list[ItemText]:
+def convert_messages(messages: Iterable[AnyMessage]) -> list[core.ItemText]:
     """Return the texts of messages: of users, of the model with its calls, and of tools."""
-    found: list[ItemText] = []
+    found: list[core.ItemText] = []
     for message in messages:
         name = message.id or ""
         if isinstance(message, HumanMessage):
-            found += build_texts("user", message.content, source_id=name)
+            found += core.build_texts("user", message.content, source_id=name)
         elif isinstance(message, AIMessage):
-            calls = [build_call(call.get("id"), call["name"], call["args"]) for call in message.tool_calls]
-            found += build_texts("assistant", message.content, calls=calls, source_id=name)
+            calls = [
+                core.build_call(call.get("id"), call["name"], call["args"]) for call in message.tool_calls
+            ]
+            found += core.build_texts("assistant", message.content, calls=calls, source_id=name)
         elif isinstance(message, ToolMessage):
             answers = message.tool_call_id
-            found += build_texts("tool", message.content, answers=answers, source_id=name)
+            found += core.build_texts("tool", message.content, answers=answers, source_id=name)
     return found
 
 

@@ -11,14 +11,7 @@ from typing import Any
 
 from reverie.domain.conversation import Role
 from reverie.domain.errors import MissingExtra
-from reverie.integrations.core import (
-    DEFAULT_TIMEOUT_S,
-    Conversation,
-    ItemText,
-    build_call,
-    build_texts,
-    find_question,
-)
+from reverie.integrations import core
 
 try:
     from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
@@ -52,14 +45,14 @@ class ReverieBlock(BaseMemoryBlock[str]):
     name: str = "reverie"
     memory: Any = Field(exclude=True)
     session: str = ""
-    timeout_s: float = DEFAULT_TIMEOUT_S
+    timeout_s: float = core.DEFAULT_TIMEOUT_S
     soft_tokens: int | None = None
     hard_tokens: int | None = None
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         """Return what is remembered for the last message of the user."""
         said = convert_messages(messages or ())
-        return await self._open(block_kwargs.get("session_id")).recall_async(find_question(said))
+        return await self._open(block_kwargs.get("session_id")).recall_async(core.find_question(said))
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Record messages that leave the short-term memory."""
@@ -71,25 +64,25 @@ class ReverieBlock(BaseMemoryBlock[str]):
         end = len(content) - 4 * tokens_to_truncate
         return content[: content.rfind("\n", 0, end)] if end > 0 and "\n" in content[:end] else None
 
-    def _open(self, session_id: Any) -> Conversation:
-        return Conversation(
+    def _open(self, session_id: Any) -> core.Conversation:
+        return core.Conversation(
             self.memory, self.session or f"llama-index:{session_id or 'default'}", timeout_s=self.timeout_s,
             soft_tokens=self.soft_tokens, hard_tokens=self.hard_tokens,
         )  # fmt: skip
 
 
-def convert_messages(messages: Iterable[ChatMessage]) -> list[ItemText]:
+def convert_messages(messages: Iterable[ChatMessage]) -> list[core.ItemText]:
     """Return the texts of messages: of users, of the model with its calls, and of tools."""
-    found: list[ItemText] = []
+    found: list[core.ItemText] = []
     for message in messages:
         if (role := _ROLES.get(message.role.value)) is None:
             continue
         calls = [
-            build_call(block.tool_call_id, block.tool_name, block.tool_kwargs)
+            core.build_call(block.tool_call_id, block.tool_name, block.tool_kwargs)
             for block in message.blocks
             if isinstance(block, ToolCallBlock)
         ]
         texts = [block.text for block in message.blocks if isinstance(block, TextBlock)]
         answers = str(message.additional_kwargs.get("tool_call_id") or "call") if role == "tool" else ""
-        found += build_texts(role, texts, calls=calls, answers=answers)
+        found += core.build_texts(role, texts, calls=calls, answers=answers)
     return found

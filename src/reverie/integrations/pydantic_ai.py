@@ -19,17 +19,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import (
-    AnyMemory,
-    Conversation,
-    ConversationOptions,
-    ItemText,
-    MessageItems,
-    build_call,
-    call_safely,
-    call_tool,
-    to_text,
-)
+from reverie.integrations import core
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -119,7 +109,7 @@ class MemoryToolset(AbstractToolset[Any]):
         ours = self.tools.tool(name)
         seen = [] if ours.reads_only else _build_run_items(ctx.messages, lambda called: False)
         texts = [text for item in seen if (text := _extract_content(item)) is not None]
-        result = await asyncio.to_thread(call_tool, self.tools, name, tool_args, seen=texts)
+        result = await asyncio.to_thread(core.call_tool, self.tools, name, tool_args, seen=texts)
         if result.failed and ctx.retry < tool.max_retries:
             raise ModelRetry(result.text)
         if result.data is None:
@@ -155,12 +145,12 @@ class MemoryCapability(AbstractCapability[Any]):
 
     def __init__(
         self,
-        memory: AnyMemory | Callable[[RunContext[Any]], AnyMemory],
+        memory: core.AnyMemory | Callable[[RunContext[Any]], core.AnyMemory],
         *,
         session: str | Callable[[RunContext[Any]], str],
         inject: bool = True,
         record: bool = True,
-        **options: Unpack[ConversationOptions],
+        **options: Unpack[core.ConversationOptions],
     ) -> None:
         """Create the capability.
 
@@ -177,7 +167,7 @@ class MemoryCapability(AbstractCapability[Any]):
         self._inject = inject
         self._record = record
         self._options = options
-        self._conversation: Conversation | None = None
+        self._conversation: core.Conversation | None = None
         self._tools: Toolset | None = None
         self._injected: str | None = None
 
@@ -192,8 +182,8 @@ class MemoryCapability(AbstractCapability[Any]):
         session = self._session(ctx) if callable(self._session) else self._session
         own = copy.copy(self)
         own._injected = None
-        conversation = own._conversation = Conversation(memory, session, **self._options)
-        own._tools = call_safely(lambda: conversation.tools, "opened")
+        conversation = own._conversation = core.Conversation(memory, session, **self._options)
+        own._tools = core.call_safely(lambda: conversation.tools, "opened")
         return own
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
@@ -285,8 +275,8 @@ def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessag
     return _open_items(plain).add(_build_run_items(messages, lambda name: name.startswith(_OUTPUT)))
 
 
-def _open_items(session: Session) -> MessageItems:
-    return MessageItems(session, extract=_extract_content, items_of=_build_turn_items)
+def _open_items(session: Session) -> core.MessageItems:
+    return core.MessageItems(session, extract=_extract_content, items_of=_build_turn_items)
 
 
 def _build_run_items(
@@ -316,23 +306,27 @@ def _build_run_items(
     return items or silent
 
 
-def _extract_content(item: Any) -> ItemText | None:
+def _extract_content(item: Any) -> core.ItemText | None:
     """Return the text of an item; None for an item without text, such as a model's thinking."""
     part, is_output = item["part"], item.get("output", False)
     match part.get("part_kind"):
         case "user-prompt":
-            return ItemText(role="user", content=_extract_text(part["content"]))
+            return core.ItemText(role="user", content=_extract_text(part["content"]))
         case "text":
-            return ItemText(role="assistant", content=part["content"])
+            return core.ItemText(role="assistant", content=part["content"])
         case "tool-call":
-            call = build_call(part["tool_call_id"], part["tool_name"], part.get("args"))
+            call = core.build_call(part["tool_call_id"], part["tool_name"], part.get("args"))
             if is_output:
-                return ItemText(role="assistant", content=call.arguments)
-            return ItemText(role="assistant", content="", call=call)
+                return core.ItemText(role="assistant", content=call.arguments)
+            return core.ItemText(role="assistant", content="", call=call)
         case "tool-return" if not is_output:
-            return ItemText(role="tool", content=to_text(part["content"]), answers=part["tool_call_id"])
+            return core.ItemText(
+                role="tool", content=core.to_text(part["content"]), answers=part["tool_call_id"]
+            )
         case "retry-prompt" if part.get("tool_name"):
-            return ItemText(role="tool", content=to_text(part["content"]), answers=part["tool_call_id"])
+            return core.ItemText(
+                role="tool", content=core.to_text(part["content"]), answers=part["tool_call_id"]
+            )
         case _:
             return None
 

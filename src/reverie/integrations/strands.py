@@ -14,17 +14,7 @@ from weakref import WeakKeyDictionary
 from reverie.domain.conversation import Role
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import (
-    AnyMemory,
-    Conversation,
-    ConversationOptions,
-    ItemText,
-    build_call,
-    build_texts,
-    call_tool,
-    find_question,
-    to_text,
-)
+from reverie.integrations import core
 from reverie.tools import Tool, Toolset
 
 try:
@@ -56,12 +46,12 @@ class ReverieHooks(HookProvider):
 
     def __init__(
         self,
-        memory: AnyMemory,
+        memory: core.AnyMemory,
         *,
         session: str,
         inject: bool = True,
         record: bool = True,
-        **options: Unpack[ConversationOptions],
+        **options: Unpack[core.ConversationOptions],
     ) -> None:
         """Create the hooks.
 
@@ -72,7 +62,7 @@ class ReverieHooks(HookProvider):
             record: Whether the messages are recorded.
             **options: Further options; see `ConversationOptions`.
         """
-        self._conversation = Conversation(memory, session, **options)
+        self._conversation = core.Conversation(memory, session, **options)
         self._inject = inject
         self._record = record
         self._prompts = WeakKeyDictionary[Agent, tuple[Any]]()
@@ -88,7 +78,7 @@ class ReverieHooks(HookProvider):
     def _on_message(self, event: MessageAddedEvent) -> None:
         """Record a message; before a message of the user, add what is remembered for it."""
         texts = convert_message(event.message)
-        question = find_question(texts)
+        question = core.find_question(texts)
         if self._inject and question is not None:
             self._add_context(event.agent, self._conversation.recall(question))
         if self._record:
@@ -123,7 +113,7 @@ def tools_for(tools: Toolset | Iterable[Tool]) -> list[PythonAgentTool]:
 
     def make(tool: Tool) -> PythonAgentTool:
         def run(use: ToolUse, **_: Any) -> ToolResult:
-            result = call_tool(toolset, tool.name, use["input"])
+            result = core.call_tool(toolset, tool.name, use["input"])
             status: Any = "error" if result.failed else "success"
             return {"toolUseId": use["toolUseId"], "status": status, "content": [{"text": result.text}]}
 
@@ -134,23 +124,23 @@ def tools_for(tools: Toolset | Iterable[Tool]) -> list[PythonAgentTool]:
     return [make(tool) for tool in toolset]
 
 
-def convert_message(message: Message) -> list[ItemText]:
+def convert_message(message: Message) -> list[core.ItemText]:
     """Return the texts of a message: what is said, calls of tools, and their results."""
     blocks: list[Any] = list(message["content"])
-    texts: list[ItemText] = []
+    texts: list[core.ItemText] = []
     for block in blocks:
         if (result := block.get("toolResult")) is not None:
-            texts += build_texts("tool", _extract_result(result["content"]), answers=result["toolUseId"])
+            texts += core.build_texts("tool", _extract_result(result["content"]), answers=result["toolUseId"])
     calls = [
-        build_call(use["toolUseId"], use["name"], use["input"])
+        core.build_call(use["toolUseId"], use["name"], use["input"])
         for block in blocks
         if (use := block.get("toolUse")) is not None
     ]
     said = [block for block in blocks if "text" in block]
     role: Role = "assistant" if message["role"] == "assistant" else "user"
-    return texts + build_texts(role, said, calls=calls)
+    return texts + core.build_texts(role, said, calls=calls)
 
 
 def _extract_result(content: list[Any]) -> str:
-    texts = (each["text"] if "text" in each else to_text(each.get("json")) for each in content)
+    texts = (each["text"] if "text" in each else core.to_text(each.get("json")) for each in content)
     return "\n".join(texts)
