@@ -125,7 +125,9 @@ def test_what_was_injected_is_neither_stored_nor_an_echo(memory: Memory) -> None
     assert b"walnuts" not in first.all_messages_json()
     agent.run_sync("Is that sure?", message_history=first.all_messages())
     assert not [turn for turn in memory.turns("cli:1") if "walnuts" in str(turn.to_dict())]
-    assert [hit.content for hit in memory.search("walnuts", sources="records")] == ["Alice is allergic to walnuts"]
+    assert [hit.content for hit in memory.search("walnuts", sources="records")] == [
+        "Alice is allergic to walnuts"
+    ]
 
 
 def test_the_conversation_goes_on_after_a_restart(tmp_path: Path) -> None:
