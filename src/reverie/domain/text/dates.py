@@ -204,7 +204,8 @@ def _list_latin_words(folded: str) -> frozenset[str]:
 
 
 def _list_last_words(phrases: Iterable[str]) -> frozenset[str]:
-    return frozenset(_LATIN_WORD.findall(phrase)[-1] for phrase in phrases)
+    spaced = ("".join(sign if "a" <= sign <= "z" else " " for sign in phrase) for phrase in phrases)
+    return frozenset(words.split()[-1] for words in spaced)
 
 
 def _build_alternatives(words: Iterable[str]) -> str:
