@@ -44,8 +44,6 @@ class LoadResult:
         errors: Answers that no request should have, at most twenty.
         p50_ms: Median time of a request, by kind.
         p99_ms: 99th percentile, by kind.
-        alone_p50_ms: Median time of the same call in one process, by kind, with nothing else running.
-        p99_times_alone: `p99_ms` in times of `alone_p50_ms`, by kind.
         server_cpu_ms: Processor time of the server for a request.
         client_cpu_ms: Processor time of the clients for a request.
         resident_mb: Resident memory of the server by the number of requests that were answered: its own, and the
@@ -58,8 +56,6 @@ class LoadResult:
     errors: list[str] = field(default_factory=list)
     p50_ms: dict[str, float] = field(default_factory=dict)
     p99_ms: dict[str, float] = field(default_factory=dict)
-    alone_p50_ms: dict[str, float] = field(default_factory=dict)
-    p99_times_alone: dict[str, float] = field(default_factory=dict)
     server_cpu_ms: float = 0.0
     client_cpu_ms: float = 0.0
     resident_mb: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -218,10 +214,6 @@ def run_load(
             result.acknowledged += len(client.records) + len(client.turns)
             result.missing += sum(scope.get(name) is None for name in client.records)
             result.missing += sum(scope.get_turn(name) is None for name in client.turns)
-        result.alone_p50_ms = _measure_alone(memory)
-    result.p99_times_alone = {
-        kind: round(each / result.alone_p50_ms[kind], 1) for kind, each in result.p99_ms.items()
-    }
     return result
 
 
@@ -232,29 +224,6 @@ def _note_times(result: LoadResult, clients: list[Client]) -> None:
         if times:
             result.p50_ms[kind] = _round_ms(times[len(times) // 2])
             result.p99_ms[kind] = _round_ms(times[min(len(times) - 1, len(times) * 99 // 100)])
-
-
-def _measure_alone(memory: Memory, times: int = 30) -> dict[str, float]:
-    """Return the median time of each kind of call in this process, on the same memory."""
-    scope = memory.scoped("user:u0")
-    known = scope.list(limit=1)[0].id
-    calls: dict[str, Callable[[int], object]] = {
-        "save": lambda n: scope.save(f"Fact {n} of nobody is {n * 7919}"),
-        "turn": lambda n: scope.session("alone").add("user", f"Turn {n} of nobody"),
-        "search": lambda n: scope.search(f"fact {n} of a writer"),
-        "list": lambda n: scope.list(limit=20),
-        "context": lambda n: scope.session("alone").context("what is fact one?"),
-        "get": lambda n: scope.get(known),
-    }
-    medians = {}
-    for kind, call in calls.items():
-        taken = []
-        for n in range(times):
-            begun = time.perf_counter()
-            call(n)
-            taken.append(time.perf_counter() - begun)
-        medians[kind] = _round_ms(sorted(taken)[times // 2])
-    return medians
 
 
 def _measure_resident(pid: int) -> tuple[float, float]:
