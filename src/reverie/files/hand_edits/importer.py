@@ -196,6 +196,7 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 
 _QUOTED = defer_regex(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
 _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState) for each in fields(kind))
+_NEWS_S = 60.0
 _ESCAPED_BYTE = defer_regex(r"\\u(dc[89a-f][0-9a-f])")
 
 
@@ -401,7 +402,10 @@ class HandEditImporter:
         for path, broken in run.problems.items():
             problem = _Problem(_remove_quotations(broken.why), self._stat(path), now, path in run.emptied)
             if path not in before or before[path]._replace(sequence=now) != problem:
-                _log.warning("not taken in: %s", broken)
+                is_news = (
+                    time.time() - problem.version[1] / 1e9 < _NEWS_S
+                )  # other processes have told the older ones
+                _log.log(logging.WARNING if is_news else logging.INFO, "not taken in: %s", broken)
             self._problems[path] = problem
             if run.ledger.find(path) is not None and path not in run.emptied:
                 run.ledger.mark_due([path])
