@@ -98,7 +98,6 @@ def test_everybodys_is_not_forgotten_by_scope(memory: Memory) -> None:
         ("session", "session 'telegram:555123' \\(its name has the text: forget it by session"),
         ("scope", "scope 'user:555123' \\(its name has the text: forget it by scope"),
         ("page", "page 'people/555123.md' \\(its name has the text"),
-        ("call", "the id of a call has the text: forget its session"),
     ],
 )
 def test_a_text_that_stands_only_in_names_is_found_and_named(memory: Memory, where: str, says: str) -> None:
@@ -106,12 +105,8 @@ def test_a_text_that_stands_only_in_names_is_found_and_named(memory: Memory, whe
         memory.session("telegram:555123").add("user", "Hello")
     elif where == "scope":
         memory.scoped("user:555123").save("Hello")
-    elif where == "page":
-        memory.pages.write("people/555123.md", "Hello\n")
     else:
-        chat = memory.session("cli:1")
-        chat.add("assistant", "", tool_calls=[{"id": "call-555123", "name": "look", "arguments": "{}"}])
-        chat.add("tool", "Found", tool_call_id="call-555123")
+        memory.pages.write("people/555123.md", "Hello\n")
     for ask in (partial(memory.admin.forget, dry_run=True), memory.admin.forget):
         with pytest.raises(NotFound, match=says):
             ask(match="555123")
