@@ -74,9 +74,7 @@ def is_statement(sentence: str) -> bool:
     return (
         len(masked.replace("“”", "").strip(" .,:;-–—!")) >= _SHORTEST
         and ASKS.search(masked) is None
-        and _CODE_LINE.search(masked) is None
         and not _DOUBTS.matches(plain, "no_fact")
-        and _IRREALIS.search(masked) is None
     )
 
 
@@ -90,13 +88,6 @@ def holds_for_good(text: str) -> bool:
 
 
 _SHORTEST = 3
-_IRREALIS = defer_regex(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORECASE)
-"""Subjunctives of German, which are other words without their dots."""
-
-_CODE_LINE = defer_regex(
-    r"^(?:def|class|import|from \w+ import|raise|assert|return|if|for|while|git|npm|pip|sudo|select|"
-    r"insert|const|let|var|function|public|private|echo|export)\b.*(?:[(){};=]|--?\w|FROM\b)",
-)
 _HEADING = defer_regex(r"\[([a-z_]+)\]")
 _NAME = defer_regex(r"\{([a-z_]+)\}")
 
