@@ -206,9 +206,3 @@ def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
     assert data["intervals"]["recall@10"] == [1.0, 1.0]
     assert data["questions"][0]["found"][0] == "D1:1"
     assert {"reverie", "tantivy", "python", "sqlite"} <= set(data["versions"])
-
-
-def test_the_command_prints_the_report(tmp_path: Path) -> None:
-    done = CliRunner().invoke(boards_command, [str(locomo(tmp_path)), "--k", "1"])
-    assert done.exit_code == 0
-    assert done.output.splitlines()[2].split("\t")[:3] == ["all", "1", "1.000"]

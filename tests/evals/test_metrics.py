@@ -64,14 +64,6 @@ def test_abstention() -> None:
     }
 
 
-def test_where_there_is_nothing_to_take_a_share_of_there_is_no_figure() -> None:
-    assert command.measure_abstention([True], [False]) == {
-        "abstain_precision": None,
-        "abstain_recall": None,
-        "answerable_empty": 0.0,
-    }
-
-
 rankings = st.lists(st.sampled_from("abcdefgh"), unique=True)
 grades = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([1.0, 2.0, 4.0]), min_size=1)
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from evaluation.measures.month import MODES, play, read_months, run
+from evaluation.measures.month import MODES, play, read_months
 
 from reverie.domain.errors import InvalidInput
 
@@ -63,12 +63,3 @@ def test_a_month_is_played(folder: Path, mode: str) -> None:
     assert figures.conversations == 2
     assert (figures.calls["read"] > 0) is (mode not in ("no thinking", "no model"))
     assert figures.false_records == []
-
-
-def test_the_figures_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = folder / "out.txt"
-    assert run(folder, out=out, show_errors=True) == 0
-    figures = {each["mode"]: each for each in json.loads(out.read_text(encoding="utf-8"))["short"]}
-    assert list(figures) == list(MODES)
-    assert figures["good model"]["calls"]["read"] == 2
-    assert "missed, short, good model: q3" in capsys.readouterr().out.replace("\n", " ")
