@@ -180,10 +180,10 @@ def _read(
         session = name or (default if unnamed < 2 else f"{default}:{unnamed}")
         try:
             if session not in chats:
-                whole = is_conversation and name != ""
-                chats[session] = _begin(
-                    session, about, file, terms, form, is_session=is_session, is_whole=whole
-                )
+                chats[session] = ConversationBuilder(
+                    session, form=form, place=file.place, terms=terms, has_path=True,
+                    is_whole=is_conversation and name != "", **_describe(about, file, is_session=is_session),
+                )  # fmt: skip
         except InvalidInput as error:
             yield skip("session", place, error)
             continue
@@ -199,24 +199,14 @@ def _read(
         yield from current.take_items(end=False)
 
 
-def _begin(
-    session: str,
-    about: Mapping[str, Any],
-    file: SourceFile,
-    terms: ImportTerms,
-    form: str,
-    *,
-    is_session: bool,
-    is_whole: bool,
-) -> ConversationBuilder:
-    """Begin a conversation with what the file says about it."""
+def _describe(about: Mapping[str, Any], file: SourceFile, *, is_session: bool) -> dict[str, Any]:
+    """Return what the file says about a conversation."""
     fields = ForeignFields(about)
-    status = fields.choice(SESSION_STATUSES, "state", "status") if is_session else None
-    metadata = {**fields.texts("metadata"), "imported_from": file.place[:200]} if is_session else {}
-    return ConversationBuilder(
-        session, form=form, place=file.place, terms=terms, at=fields.moment(*_TIMES), metadata=metadata,
-        status=status or "active", has_path=True, is_whole=is_whole,
-    )  # fmt: skip
+    known: dict[str, Any] = {"at": fields.moment(*_TIMES)}
+    if is_session:
+        known["metadata"] = {**fields.texts("metadata"), "imported_from": file.place[:200]}
+        known["status"] = fields.choice(SESSION_STATUSES, "state", "status") or "active"
+    return known
 
 
 def _add(chat: ConversationBuilder, message: Any, place: str) -> Iterator[Skipped]:
