@@ -25,18 +25,25 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version as installed
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
-from reverie.admin.erasure.reapply import reapply_tombstones
+from reverie.admin.erasure.eraser import Eraser
+from reverie.admin.erasure.matching import empty_turn
+from reverie.admin.erasure.remains import build_sweep_edits
+from reverie.admin.erasure.request import EraseRequest
 from reverie.admin.transfer import safe_reading
+from reverie.domain.change import Value
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.page import Page
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
@@ -44,10 +51,14 @@ from reverie.files.atomic import build_unwritable_error, create_file, publish
 from reverie.files.names import resolve_path
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
-from reverie.stores.protocol import Store
+from reverie.search.index.search_index import SearchIndex
+from reverie.stores.living_page import find_page_cursors
+from reverie.stores.protocol import Store, iter_values
 from reverie.stores.redacting import unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.database_file import make_folder, replace_file, sync_folder
+from reverie.stores.tombstones import KEY, drop_forgotten, find_forgotten_texts, is_forgotten
+from reverie.stores.writer import StoreWriter
 
 FORMAT = "reverie-backup"
 VERSION = 1
@@ -459,7 +470,7 @@ def _forget_again(present: Path, staged: Path, moment: datetime) -> tuple[int, t
         return 0, ()
     try:
         with closing(_open_store(present)) as old, closing(_open_store(staged)) as new:
-            return reapply_tombstones(new, old, at=moment), ()
+            return _reapply_tombstones(new, old, at=moment), ()
     except StoreError as error:
         note = (
             "the memory that was there cannot be read; what was forgotten in it since the backup may be back"
@@ -507,3 +518,50 @@ def _put_profile_file(present: Path, new: Path, aside: Path) -> None:
 def _ensure_folder(folder: Path) -> Path:
     make_folder(folder)
     return folder
+
+
+# -- what was erased since ----------------------------------------------------------------------------------
+
+
+def _reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
+    """Erase in one store what was erased in another.
+
+    Args:
+        new: The store from a backup; no other process has it open.
+        old: The store that it replaces.
+
+    Returns:
+        The number of things concerned.
+    """
+    if old.cursor(KEY) is None:
+        return 0
+    new.commit([], actor="owner", at=at, cursors=find_page_cursors(new))  # they quote records
+    things = [value for value in iter_values(new) if not isinstance(value, Page | SessionState)]
+    whole = sorted(is_forgotten(old, things))
+    if whole:
+        writer = StoreWriter(store=new, clock=lambda: at, actor="owner")
+        Eraser(writer, SearchIndex(new, None), folder=None).forget(EraseRequest(ids=tuple(whole)))
+    edits = build_sweep_edits(new, partial(_remove_forgotten, old), at=at)
+    new.erase(edits, actor="owner", at=at)
+    if edits:
+        new.scrub()
+    return len({*whole, *(edit.id for edit in edits)})
+
+
+def _remove_forgotten(old: Store, values: Sequence[Value]) -> list[Value | None]:
+    """Return values without erased content; None for a record or paragraph that was erased."""
+    forgotten = is_forgotten(old, [value for value in values if not isinstance(value, Page | SessionState)])
+    return [_remove_content(old, value, is_gone=value.id in forgotten) for value in values]
+
+
+def _remove_content(old: Store, value: Value, *, is_gone: bool) -> Value | None:
+    if isinstance(value, Page):
+        return drop_forgotten(old, value)
+    if isinstance(value, SessionState):
+        present = old.session(value.id)
+        is_here = present is not None and present.summary == value.summary
+        texts = find_forgotten_texts(old, [value.summary], kind="summary", place=value.id)
+        return replace(value, summary="") if texts and not is_here else value
+    if isinstance(value, Turn):
+        return empty_turn(value) if is_gone else value
+    return None if is_gone else value
