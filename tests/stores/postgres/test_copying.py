@@ -130,7 +130,7 @@ def test_an_interrupted_copy_goes_on(
         with pytest.raises(KeyboardInterrupt):
             copy_memory(str(folder), target)
     report = copy_memory(str(folder), target)
-    assert report.resumed_after == report.changes
+    assert report.resumed_after == (report.changes if to_database else 0), "a finished file is made again"
     assert describe(target if to_database else Path(target)) == describe(folder)
 
 
