@@ -118,23 +118,13 @@ def compute_parts_version(parts: Iterable[Record]) -> str:
 
     Their order, tags, category and the number of times they were saved make no difference.
     """
-    lines = sorted(
-        "|".join(
-            (
-                part.id,
-                _hash_words(part),
-                *(str(moment and format_time(moment)) for moment in _get_times(part)),
-            )
-        )
-        for part in parts
-    )
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:24]
-
-
-def _hash_words(part: Record) -> str:
-    content = part.id if part.is_item or part.is_headline else part.content
-    words = " ".join(normalize_case(content).split())
-    return hashlib.sha256(f"{part.kind}|{words}".encode()).hexdigest()[:24]
+    lines = []
+    for part in parts:
+        content = part.id if part.is_item or part.is_headline else part.content
+        words = f"{part.kind}|{' '.join(normalize_case(content).split())}"
+        times = (str(moment and format_time(moment)) for moment in _get_times(part))
+        lines.append("|".join((part.id, hashlib.sha256(words.encode()).hexdigest()[:24], *times)))
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:24]
 
 
 def is_current(headline: Record, parts: Sequence[Record], now: datetime) -> bool:

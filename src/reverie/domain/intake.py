@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
 from math import exp, sqrt
 from types import MappingProxyType
@@ -465,7 +465,11 @@ def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bo
         if coming := _COMING.search(folded):
             mentions += resolve_dates(f"in {folded[coming.end() :]}", at, zone=zone)[:1]
         is_plan = kind == "task_state"
-        ends = [each.end for each in mentions if is_plan or each.counted or _is_now(each, today)]
+        ends = [
+            each.end
+            for each in mentions
+            if is_plan or each.counted or (each.start <= today and each.unit != "year" and not each.yearly)
+        ]
     if not ends:
         return None
     try:
@@ -481,10 +485,6 @@ def _is_last_day(mention: DateMention, folded: str) -> bool:
         pattern.search(side) is not None
         for pattern, side in ((_UNTIL, before), (_UNTIL_HAN, before.strip()), (_UNTIL_AFTER, after))
     )
-
-
-def _is_now(mention: DateMention, today: date) -> bool:
-    return mention.start <= today and mention.unit != "year" and not mention.yearly
 
 
 # -- permission ------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ characters count as a word.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -206,13 +205,7 @@ def _iterate_unescaped_versions(text: str, *, keep_lines: bool = False) -> Itera
     yield text
     if "\\" in text:
         line_end = " " if keep_lines else "\n"
-
-        def unescaped(match: re.Match[str]) -> str:
-            return chr(int(match[1], 16)) if match[1] else line_end
-
-        plain = _ESCAPE.sub(unescaped, text)
-        yield _SURROGATES.sub(lambda pair: _join_surrogates(pair[0]), plain)
-
-
-def _join_surrogates(pair: str) -> str:
-    return pair.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else line_end, text)
+        yield _SURROGATES.sub(
+            lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16", "replace"), plain
+        )

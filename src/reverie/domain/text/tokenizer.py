@@ -173,12 +173,9 @@ def tokenize(text: str, language: str | None = None) -> list[str]:
     >>> tokenize("open src/user_name.py")
     ['open', 'src', 'user', 'name', 'py', 'src/user_name.py']
     """
-    text = normalize_text(text)
-    cut = _cut(text)
-    chunks = _chunks_of[_find_languages(cut, text)[0] if language is None else language]
-    analyzed = [chunks[chunk] for chunk in cut]
-    flat = [part for parts, _ in analyzed for part in parts]
-    flat += [whole for _, wholes in analyzed for whole in wholes]
+    analyzed = tokenize_chunks(text, language)
+    flat = [part for _, parts, _ in analyzed for part in parts]
+    flat += [whole for _, _, wholes in analyzed for whole in wholes]
     return flat
 
 
