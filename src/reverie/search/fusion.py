@@ -50,6 +50,9 @@ class FusionSettings(NamedTuple):
         room: Tokens of a message and a turn before it together; of a longer turn only the part that fits counts.
         message: For a message among records.
         reply: In addition for a message of the assistant, since facts are in the user's own words.
+        short: Malus for a record or message without tokens, since fragments such as "Friday 13th." are near to
+            everything and answer little; 0 and up.
+        short_tokens: Tokens within which the malus falls to 1/e; over 0.
         near_talk: For the nearness of a turn among people. Talk resembles a question by its form, so its nearness
             is less significant.
         before: The same of the turns before it, nearest first.
@@ -71,6 +74,8 @@ class FusionSettings(NamedTuple):
     room: int = 30
     message: float = -2.9
     reply: float = -1.8
+    short: float = 3.0
+    short_tokens: float = 4.0
     near_talk: float = 0.45
     before: tuple[float, ...] = (0.18, 0.09, 0.05)
     after: tuple[float, ...] = (0.11, 0.05)
@@ -191,6 +196,8 @@ def fuse(
             total += settings.words * entry.relevance
             if not is_talk:
                 total += settings.covered * entry.coverage + settings.both * entry.relevance * max(0.0, own)
+        if not is_talk:
+            total -= settings.short * exp(-passage.length / settings.short_tokens)
         relevance = 1.0 / (1.0 + exp((settings.middle - total) / settings.scale))
         cosine = cosines.get(passage.key)
         full = settings.words
