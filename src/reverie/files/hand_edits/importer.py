@@ -36,6 +36,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.ids import is_id
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, UnsafePath
+from reverie.files.hand_edits import merge
 from reverie.files.hand_edits.intake import (
     CONFLICT_WITH,
     CONFLICTING_FIELDS,
@@ -44,13 +45,6 @@ from reverie.files.hand_edits.intake import (
     ChangedFile,
     HandEditReport,
     HandEditRun,
-)
-from reverie.files.hand_edits.merge import (
-    MergeDecision,
-    decide_log,
-    decide_page,
-    is_mass_removal,
-    parse_base_page,
 )
 from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
@@ -83,10 +77,10 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         if not run.is_rebuild:
             raise InvalidInput(FORGOTTEN)
         run.report_problem(file.at, "some of its lines were forgotten on request; the others were taken")
-    base = parse_base_page(file.path, file.base, theirs)
+    base = merge.parse_base_page(file.path, file.base, theirs)
     if base is not None and name == MEMORY_PAGE:
         base = replace(base, content=was.outside)
-    merged = decide_page(base, ours, theirs)
+    merged = merge.decide_page(base, ours, theirs)
     with setting_cursors(decision.cursors):
         run.commit(file, merged._replace(edits=(*decision.changes, *merged.edits)))
     run.propose(file.path, decision.held)
@@ -101,7 +95,7 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
     if base is None and run.is_stale(file, None):
         return run.settle(file)
     old_text = "\n\n".join(paragraph.content for paragraph in ours)
-    decision = decide_log(
+    decision = merge.decide_log(
         name,
         base,
         ours,
@@ -115,7 +109,7 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
             file.at, f"{len(forgotten)} paragraphs were forgotten on request; the others were taken"
         )
         kept = (each for each in decision.edits if each.id not in forgotten)
-        decision = MergeDecision(edits=tuple(kept))
+        decision = merge.MergeDecision(edits=tuple(kept))
     run.commit(file, decision)
     return run.settle(file)
 
@@ -147,7 +141,7 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
     if state.window_start > len(turns):
         raise InvalidInput(f"line 1: window_start is {state.window_start}: there are {len(turns)} turns")
     values: list[Value] = [state, *turns]
-    run.commit(file, MergeDecision(edits=tuple(Change(before=None, after=value) for value in values)))
+    run.commit(file, merge.MergeDecision(edits=tuple(Change(before=None, after=value) for value in values)))
     if broken:  # the file itself is written from now on
         copy = run.disk.keep_beside(file.path, BROKEN, file.data)
         why = f"{'; '.join(broken[:3])}; all other lines are imported: delete it when you are done"
@@ -352,7 +346,7 @@ class HandEditImporter:
         memories = [path for path in missing if path.startswith(f"{MEMORY}/")]
         gone = sum(max(1, len(records.list_gone(path))) for path in memories)
         known = sum(max(1, len(records.list_ids(path))) for path in ledger.known(f"{MEMORY}/"))
-        if is_mass_removal(gone, known):
+        if merge.is_mass_removal(gone, known):
             run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
             missing = [path for path in missing if not path.startswith(f"{MEMORY}/")]
         for path in missing:

@@ -84,9 +84,6 @@ class HandEdit(NamedTuple):
     id: str
     what: str
 
-    def __str__(self) -> str:
-        return f"{self.what} {self.subject} {self.id}: {self.path}"
-
 
 class ChangedFile(NamedTuple):
     """A file whose content is neither what was written nor what the store says.
