@@ -89,7 +89,12 @@ class Reverie:
 
     def search(self, question: str, *, scope: str | None = None, area: str | None = None) -> list[str]:
         wanted = "*" if scope is None else scope  # reverie.EVERY_SCOPE
-        return [hit.content for hit in self.memory.scoped(wanted).search(question, limit=TOP, category=area)]
+        return [
+            hit.content
+            for hit in self.memory.scoped(wanted).search(
+                question, sources="records", limit=TOP, category=area
+            )
+        ]
 
     def close(self) -> None:
         self.memory.close()

@@ -148,13 +148,13 @@ def compare_searches(server: PostgresServer, searches: int, folder: Path) -> Non
         took: list[list[float]] = [[] for _ in memories]
         for memory in memories:
             memory.save_many({"content": text.content} for text in texts.first(_SEARCHED))
-            memory.search(texts.question(0))
+            memory.search(texts.question(0), sources="records")
         server.execute("agents", "VACUUM ANALYZE")  # as the server does by itself within a minute
         for number in range(searches):
             question = texts.question(number % _SEARCHED)
             for place_of, memory in random.sample(list(enumerate(memories)), len(memories)):
                 start = time.perf_counter()
-                memory.search(question)
+                memory.search(question, sources="records")
                 took[place_of].append((time.perf_counter() - start) * 1000)
     local, plain, tables = (statistics.median(times) for times in took)
     slow = statistics.quantiles(took[-1], n=20)[-1]

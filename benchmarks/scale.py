@@ -120,8 +120,10 @@ def measure(loader: Loader, memories: int, cache: Path, samples: int) -> list[fl
         folder = cache / str(number)
         with Memory.open(loader.url(memory), settings=replace(_QUIET, index_cache=str(folder))) as opened:
             question = ask(loader, chance, memory)
-            firsts.append(time_call(lambda m=opened, q=question: m.search(q)))
-            searches += [time_call(lambda m=opened, q=question: m.search(q)) for _ in range(3)]
+            firsts.append(time_call(lambda m=opened, q=question: m.search(q, sources="records")))
+            searches += [
+                time_call(lambda m=opened, q=question: m.search(q, sources="records")) for _ in range(3)
+            ]
         indexes.append(
             sum(os.path.getsize(file) for file in folder.rglob("*") if file.is_file()) / loader.each
         )
@@ -165,13 +167,13 @@ def measure_tables(loader: Loader, memories: int, chance: random.Random, samples
         memory = chance.randrange(memories)
         with Memory.open(loader.url(memory) + _TABLES, settings=_QUIET) as opened:
             question = ask(loader, chance, memory)
-            firsts.append(time_call(lambda m=opened, q=question: m.search(q)))
+            firsts.append(time_call(lambda m=opened, q=question: m.search(q, sources="records")))
             for _ in range(_PLANNED):
-                opened.search(ask(loader, chance, memory))
+                opened.search(ask(loader, chance, memory), sources="records")
             for _ in range(20):
                 question = ask(loader, chance, memory)
                 own, began = loader.server.read_cpu(), time.process_time()
-                times.append(time_call(lambda m=opened, q=question: m.search(q)))
+                times.append(time_call(lambda m=opened, q=question: m.search(q, sources="records")))
                 cpu.append((time.process_time() - began) * 1000)
                 server_cpu.append((loader.server.read_cpu() - own) * 1000)
     return [

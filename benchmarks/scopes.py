@@ -50,10 +50,10 @@ def measure_medians(memory: Memory, texts: Texts, size: int, questions: int) -> 
     scoped = memory.scoped("user:0")
     chat = scoped.session("chat")
     ways: list[Callable[[str], object]] = [
-        lambda question: memory.scoped(EVERY_SCOPE).search(question),
-        lambda question: memory.scoped("user:0").search(question),
+        lambda question: memory.scoped(EVERY_SCOPE).search(question, sources="records"),
+        lambda question: memory.scoped("user:0").search(question, sources="records"),
         scoped.search,
-        lambda question: memory.scoped("").search(question),
+        lambda question: memory.scoped("").search(question, sources="records"),
         chat.context,
     ]
     times: list[list[float]] = [[] for _ in ways]

@@ -51,7 +51,7 @@ def measure_documents(path: str) -> int:
         sources = save_documents(memory, dataset.documents, lambda *_: None)
 
         def search_records(text: str) -> list[str]:
-            hits = memory.search(text, limit=DEPTH)
+            hits = memory.search(text, sources="records", limit=DEPTH)
             return [name for hit in hits for name in sources.get(hit.id, [])]
 
         figures["records"] = _score(questions, search_records)
