@@ -44,6 +44,9 @@ class _State:
         else:
             former.backup(self.connection)
 
+    def __del__(self) -> None:
+        self.connection.close()  # it is in a circle of references, and waits for the collector otherwise
+
 
 class _MemoryConnections(Connections):
     """Connections to a database in memory.

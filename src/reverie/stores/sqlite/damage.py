@@ -11,7 +11,6 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -47,21 +46,18 @@ class DamagedHeader(NamedTuple):
     application: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TableForm:
+class TableForm(NamedTuple):
     """Columns of a table as they are stored.
 
     Attributes:
         names: The names of the columns.
         reals: Positions of the columns with real numbers, which SQLite may store as integers.
         key: The position of the column that is the row's number; None in a table without such numbers.
-        sql: The statement that creates the table.
     """
 
     names: tuple[str, ...]
     reals: frozenset[int]
     key: int | None
-    sql: str
 
 
 Row = dict[str, Any]
@@ -349,7 +345,6 @@ def _parse_form(sql: str) -> TableForm:
         names=tuple(name for name, _, _ in columns),
         reals=frozenset(place for place, (_, kind, _) in enumerate(columns) if kind == "REAL"),
         key=keys[0] if keys and has_rows else -1 if has_rows else None,
-        sql=sql,
     )
 
 
