@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from click.testing import Result
 from mcp import Client
@@ -51,39 +50,6 @@ def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speak
     played(scene)
     with Memory.open(folder) as memory:
         assert [row.actor for row in memory.history.log()] == ["mcp"]
-
-
-@pytest.mark.slow
-def test_three_servers_write_to_one_folder_and_see_each_others_writes(folder: Path) -> None:
-    async def scene() -> None:
-        async with (
-            Client(started(folder)) as a,
-            Client(started(folder), mode="legacy") as b,
-            Client(started(folder)) as c,
-        ):
-
-            async def write(client: Client, name: str) -> None:
-                for n in range(7):
-                    result = await client.call_tool(
-                        "save_memory", {"content": f"Server {name} has the ticket number {n} of its own"}
-                    )
-                    assert not result.is_error
-
-            async with anyio.create_task_group() as tasks:
-                for client, name in ((a, "alpha"), (b, "beta"), (c, "gamma")):
-                    tasks.start_soon(write, client, name)
-            for client in (a, b, c):
-                for name in ("alpha", "beta", "gamma"):
-                    found = await client.call_tool(
-                        "search_memory", {"query": f"ticket number of server {name}"}
-                    )
-                    assert name in found.content[0].text
-
-    played(scene)
-    with Memory.open(folder) as memory:
-        tickets = [each for each in memory.list(limit=None) if "ticket" in each.content]
-        assert len(tickets) == 21
-        assert memory.admin.check() == []
 
 
 # -- hostile clients -------------------------------------------------------------------------------------
