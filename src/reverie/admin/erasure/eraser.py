@@ -21,7 +21,7 @@ from types import MappingProxyType
 from reverie.admin.erasure.matching import (
     EraseDecision,
     EraseQuery,
-    Hit,
+    ErasureHit,
     Name,
     Thing,
     decide,
@@ -220,7 +220,7 @@ class Eraser:
         found: dict[str, None] = {}
         meant: set[str] = set()
 
-        def note(name: str, hits: Iterable[Hit]) -> None:
+        def note(name: str, hits: Iterable[ErasureHit]) -> None:
             for hit in hits:
                 if hit.is_suspect or hit.has_name:
                     found[name] = None

@@ -68,7 +68,7 @@ _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
 """Fields of each kind of thing that say something beside its content."""
 
 
-class Hit(NamedTuple):
+class ErasureHit(NamedTuple):
     """What of a request a version of a thing, or a note about a change of it, has.
 
     Attributes:
@@ -168,12 +168,12 @@ class EraseQuery:
         """The labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
 
-    def examine(self, value: Value | Entry) -> Hit:
+    def examine(self, value: Value | Entry) -> ErasureHit:
         """Return what of the request a version of a thing has."""
         texts, sides = extract_texts(value, by_label=True), extract_side_texts(value)
         phrases = {phrase for text in (*texts, *sides) if text for phrase in self.phrases.find_phrases(text)}
         piece = bool(self.phrases.piece)
-        return Hit(
+        return ErasureHit(
             asked=self._explain(value),
             has_piece=piece
             and (any(map(self.phrases.has_piece, texts)) or any(map(self._has_side_piece, sides))),
@@ -183,11 +183,11 @@ class EraseQuery:
             has_name=piece and any(map(self.phrases.has_piece, _list_names(value))),
         )
 
-    def examine_note(self, note: str) -> Hit:
+    def examine_note(self, note: str) -> ErasureHit:
         """Return what of the request a note about a change has."""
-        return Hit(has_piece=self._has_side_piece(note), phrases=self.phrases.find_phrases(note))
+        return ErasureHit(has_piece=self._has_side_piece(note), phrases=self.phrases.find_phrases(note))
 
-    def examine_row(self, row: JournalEntry) -> list[Hit]:
+    def examine_row(self, row: JournalEntry) -> list[ErasureHit]:
         """Return what of the request a change has: in each version, and in each note."""
         notes = map(self.examine_note, extract_notes(row)) if row.edit is not None else ()
         return [*map(self.examine, row.values), *notes]
@@ -421,8 +421,8 @@ class _Match:
 
     thing: Thing
     asked: str
-    now: Hit
-    every: Sequence[Hit]
+    now: ErasureHit
+    every: Sequence[ErasureHit]
     had_piece: bool
     once_had: Mapping[Phrase, datetime]
     versions: Sequence[Value]
@@ -461,7 +461,7 @@ def _examine_thing(thing: Thing, query: EraseQuery) -> _Match:
     past = [(at, hit) for at, _, hit in versions] + [
         (at, query.examine_note(note)) for at, note in thing.notes
     ]
-    now = Hit() if thing.now is None else query.examine(thing.now)
+    now = ErasureHit() if thing.now is None else query.examine(thing.now)
     every = [*(hit for _, hit in past), now]
     asked = next(filter(None, (hit.asked for hit in every)), "")
     once_had: dict[Phrase, datetime] = {}
