@@ -6,12 +6,13 @@ Every day the newest installed version is tested, and in the slow suite the othe
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from tests.profiles import THOROUGH
-from tests.stores.postgres.server import CannotStart, PostgresServer, find_binaries
+from tests.stores.postgres.server import OWNER, CannotStart, PostgresServer, find_binaries
 
 _PARTITIONS = {"0..31": "0..3", "MODULUS 32": "MODULUS 4"}
 
@@ -60,6 +61,15 @@ def postgres(request: pytest.FixtureRequest) -> PostgresServer:
 def newest_postgres(request: pytest.FixtureRequest) -> PostgresServer:
     """The server of the newest installed version."""
     return start_or_skip(request, NEWEST)
+
+
+@pytest.fixture
+def empty_database(postgres: PostgresServer) -> Iterator[str]:
+    """The name of an empty database."""
+    name = f"d{uuid.uuid4().hex}"
+    postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
+    yield name
+    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,12 +21,9 @@ from tests.stores.postgres.server import OWNER, PostgresServer
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> Iterator[str]:
+def url(postgres: PostgresServer, empty_database: str) -> str:
     """The address of a memory in an empty database."""
-    name = f"d{uuid.uuid4().hex}"
-    postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
-    yield postgres.url("acme", database=name)
-    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+    return postgres.url("acme", database=empty_database)
 
 
 def run(tmp_path: Path, *args: str, input: str | None = None) -> Result:

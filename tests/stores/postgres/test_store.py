@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 
@@ -28,12 +27,8 @@ def name() -> str:
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[str]:
-    """The name of an empty database."""
-    name = f"d{uuid.uuid4().hex}"
-    postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
-    yield name
-    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+def database(empty_database: str) -> str:
+    return empty_database
 
 
 def open_store(url: str, **options: object) -> PostgresStore:

@@ -21,7 +21,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore, schema
 from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.schema import prepare_database
-from tests.stores.postgres.server import OWNER, PostgresServer
+from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import (
     NOW,
     make_additions,
@@ -90,12 +90,10 @@ def expect_new_words(url: str) -> None:
 
 
 def test_an_upgrade_renews_the_words_of_all_memories(
-    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "_WORDS_BATCH", 8)
-    database = f"d{uuid.uuid4().hex}"
-    postgres.execute("postgres", f"CREATE DATABASE {database} OWNER {OWNER}")
-    urls = [postgres.url(memory, database=database) for memory in ("one", "two")]
+    urls = [postgres.url(memory, database=empty_database) for memory in ("one", "two")]
     for each in urls:
         fill_as_before(each)
     expect_new_words(urls[0])
@@ -104,7 +102,6 @@ def test_an_upgrade_renews_the_words_of_all_memories(
     for each in urls:
         with closing(PostgresStore(each, analyse=analyze)) as store:
             assert store.find_stale_analyses() == []
-    postgres.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")
 
 
 def test_a_thing_that_has_changed_since_keeps_its_words(url: str) -> None:

@@ -39,16 +39,13 @@ LASTING = timedelta(seconds=30)
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[Callable[[str], str]]:
+def database(postgres: PostgresServer, empty_database: str) -> Callable[[str], str]:
     """What builds the URL of a memory in an empty database; the empty name is the whole database."""
-    name = f"d{uuid.uuid4().hex}"
-    postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
 
     def build_url(memory: str) -> str:
-        return postgres.url(quote(memory), database=name).removesuffix("&memory=")
+        return postgres.url(quote(memory), database=empty_database).removesuffix("&memory=")
 
-    yield build_url
-    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+    return build_url
 
 
 @contextmanager
