@@ -43,7 +43,7 @@ export interface ErasureItem {
   text?: string;
 }
 
-/** Contents of a prompt, with the texts as they were then. */
+/** Contents of a prompt. */
 export interface ExplainedPromptOutput {
   session: string;
   position: number;
@@ -56,7 +56,7 @@ export interface ExplainedPromptOutput {
   cut: string[];
   replayed_messages: number;
   replayed_tokens: number;
-  standing: PromptLineOutput[];
+  standing: string[];
   left_out: number;
   erased: number;
   total: number;
@@ -262,7 +262,7 @@ export interface Promotion {
   to?: string;
 }
 
-/** One candidate of a context; content is None if it is no longer known. */
+/** One candidate of a context, with its present content; None if it is gone. */
 export interface PromptLineOutput {
   id: string;
   type: "record" | "turn" | "paragraph";
@@ -272,9 +272,7 @@ export interface PromptLineOutput {
   recent: boolean;
   shown_at: number | null;
   parts: { [name: string]: number };
-  state: "unchanged" | "changed" | "removed" | "unknown";
   content: string | null;
-  scope: string;
 }
 
 /** Contents of one context in ids and numbers. */

@@ -44,11 +44,12 @@ def test_an_entry_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     position = ask(memory, "Where is the spare key of the boat house?")
     logged = memory.admin.prompts.get(CHAT, position)
     assert logged.question == "Where is the spare key of the boat house?"
-    line = next(each for each in logged.lines if each.line.id == fact.id)
-    assert (line.line.verdict, line.then, line.state) == ("selected", fact, "unchanged")
-    assert line.line.score > 0
-    assert line.line.parts["relevance"] > 0
-    assert [each.then for each in logged.standing] == [rule]
+    line = next(each for each in logged.entry.lines if each.id == fact.id)
+    assert line.verdict == "selected"
+    assert line.score > 0
+    assert line.parts["relevance"] > 0
+    assert logged.entry.standing == (rule.id,)
+    assert logged.contents == {fact.id: FACT, rule.id: rule.content}
     assert logged.entry.total == sum(logged.entry.tokens.values()) <= logged.entry.hard_tokens
     assert memory.admin.prompts.list() == memory.admin.prompts.list(CHAT) == [logged.entry]
 
@@ -66,14 +67,13 @@ def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memor
     ]
 
 
-def test_a_line_shows_what_it_said_then_and_that_it_has_changed(memory: Memory) -> None:
+def test_a_prompt_keeps_what_a_line_said_then_beside_what_it_says_now(memory: Memory) -> None:
     fact = memory.save(FACT).record
     position = ask(memory, "Where is the spare key of the boat house?")
-    memory.update(fact.id, content="The spare key of the boat house is with Ines")
-    (line,) = [each for each in memory.admin.prompts.get(CHAT, position).lines if each.line.id == fact.id]
-    assert line.state == "changed"
-    assert line.then is not None
-    assert line.then.content == FACT
+    now = memory.update(fact.id, content="The spare key of the boat house is with Ines").content
+    explained = memory.admin.prompts.get(CHAT, position)
+    assert FACT in "\n".join(line.text for line in explained.text)
+    assert explained.contents[fact.id] == now
 
 
 def test_a_preview_and_a_memory_that_records_nothing_leave_no_entry(memory: Memory) -> None:
@@ -154,7 +154,11 @@ def test_an_erased_record_is_in_no_entry(memory: Memory) -> None:
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.admin.forget(fact.id, rule.id)
     logged = memory.admin.prompts.get(CHAT, position)
-    assert not {fact.id, rule.id} & {each.line.id for each in (*logged.lines, *logged.standing)}
+    assert not {fact.id, rule.id} & {
+        *logged.contents,
+        *(each.id for each in logged.entry.lines),
+        *logged.entry.standing,
+    }
     assert logged.entry.erased == 2
     assert not any(
         name in text for name in (fact.id, rule.id) for text in memory._store.cursors("receipt:").values()
@@ -175,10 +179,10 @@ def test_the_paragraphs_of_a_page_go_from_entries_when_a_line_of_it_is_erased(me
         "people/victor.md", "- Victor sings in the choir of Saint Mary on Sundays\n- He cooks\n"
     )
     position = ask(memory, "When does Victor sing in the choir?")
-    assert "paragraph" in [each.line.type for each in memory.admin.prompts.get(CHAT, position).lines]
+    assert "paragraph" in [each.type for each in memory.admin.prompts.get(CHAT, position).entry.lines]
     memory.admin.forget(match="sings in the choir of Saint Mary")
     logged = memory.admin.prompts.get(CHAT, position)
-    assert "paragraph" not in [each.line.type for each in logged.lines]
+    assert "paragraph" not in [each.type for each in logged.entry.lines]
     assert logged.entry.erased >= 1
 
 
@@ -198,13 +202,14 @@ def test_the_exact_text_of_a_prompt_is_stored_line_by_line_with_reasons(memory: 
     assert all(line.reason for line in explained.text if line.text)
 
 
-def test_a_prompt_whose_text_was_erased_is_rebuilt_and_says_so(memory: Memory) -> None:
-    memory.save(FACT)
+def test_a_prompt_whose_text_was_erased_shows_what_is_left_and_says_so(memory: Memory) -> None:
+    fact = memory.save(FACT).record
     other = memory.save("The ferry to Askholmen leaves from the northern pier").record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.admin.forget(other.id)
     explained = memory.admin.prompts.get(CHAT, position)
     assert explained.is_rebuilt
+    assert [(line.id, line.text, bool(line.reason)) for line in explained.text] == [(fact.id, FACT, True)]
     assert not any("Askholmen" in line.text for line in explained.text)
     assert b"northern pier" not in list_bytes(memory)
 

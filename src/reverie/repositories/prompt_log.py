@@ -1,8 +1,8 @@
 """The prompt log: which contexts a model was given, and why each line was in them.
 
 An entry has ids and numbers, no text. The exact texts of the last prompts of a session are stored separately; an
-erasure removes all of them. Without its text a prompt is rebuilt from the journal, with the texts of that time, so
-erased text is gone from the log too. A session stores the entry of a context with its next change.
+erasure removes all of them. Without its text a prompt shows its rules and recalled lines with their present words. A
+session stores the entry of a context with its next change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reverie.domain.text.json_values import from_json_object, to_json_object
 from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.validation import estimate_tokens, validate_count
 from reverie.search.page_index import PageIndex
-from reverie.stores.protocol import Store, get_reader
+from reverie.stores.protocol import Store
 
 RETENTION = timedelta(days=30)
 """Lifetime of an entry."""
@@ -53,9 +53,6 @@ _PRUNE_INTERVAL = 100  # positions of a session
 _log = logging.getLogger("reverie")
 
 LineType = Literal["record", "turn", "paragraph"]
-
-LineState = Literal["unchanged", "changed", "removed", "unknown"]
-"""State of a line's source; `unknown` if the text that was shown cannot be determined any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,29 +133,6 @@ class PromptLogEntry:
         return values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedLine:
-    """A line of an entry with its text.
-
-    Attributes:
-        line: The line.
-        then: Its source when the context was made; None if that cannot be determined any more.
-        state: The state of the source since.
-    """
-
-    line: PromptLogLine
-    then: Record | Turn | Paragraph | None
-    state: LineState
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the line as a JSON object."""
-        return to_json_object(self.line) | {
-            "state": self.state,
-            "content": None if self.then is None else self.then.content,
-            "scope": self.then.scope if isinstance(self.then, Record | Turn) else "",
-        }
-
-
 class PromptLine(NamedTuple):
     """A line of a prompt as the model reads it.
 
@@ -184,24 +158,28 @@ class ExplainedPrompt:
     Attributes:
         entry: The entry.
         question: The text that was searched for; None if that cannot be determined any more.
-        standing: The rules.
-        lines: The candidates, best first.
+        contents: What the rules and candidates say now, by id, without those that are gone.
         text: The prompt line by line, each with its reason.
         is_rebuilt: Whether the exact text is no longer stored, so that `text` has only the rules and the recalled
-            lines, with their words of that time.
+            lines that are still there, with their present words.
     """
 
     entry: PromptLogEntry
     question: str | None
-    standing: tuple[ExplainedLine, ...]
-    lines: tuple[ExplainedLine, ...]
+    contents: Mapping[str, str]
     text: tuple[PromptLine, ...]
     is_rebuilt: bool
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry with its texts as a JSON object."""
-        named = to_json_object(self, "question", "standing", "lines", "is_rebuilt")
-        return self.entry.to_dict() | named | {"text": [line._asdict() for line in self.text]}
+        return self.entry.to_dict() | {
+            "question": self.question,
+            "lines": [
+                to_json_object(line) | {"content": self.contents.get(line.id)} for line in self.entry.lines
+            ],
+            "text": [line._asdict() for line in self.text],
+            "is_rebuilt": self.is_rebuilt,
+        }
 
 
 # -- the text line by line -------------------------------------------------------------------------------
@@ -315,7 +293,7 @@ class PromptLog:
         return entries if limit is None else entries[:limit]
 
     def get(self, session: str, position: int) -> ExplainedPrompt:
-        """Return the entry of one prompt, with the texts as they were then.
+        """Return the entry of one prompt, with its texts.
 
         Args:
             session: The id of the session.
@@ -333,29 +311,28 @@ class PromptLog:
             raise NotFound(
                 f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
-        paragraphs = {paragraph.id: paragraph for paragraph in PageIndex(self._store).read().list_all()}
         with self._store.reading():
             turns = self._store.turns(session=session, start=position, stop=position + 1)
-
-            def explain(line: PromptLogLine) -> ExplainedLine:
-                return _explain_line(self._store, line, entry.sequence, paragraphs.get)
-
-            rules = (
-                PromptLogLine(id=name, type="record", verdict="in every prompt", score=0.0, tokens=0)
-                for name in entry.standing
-            )
-            standing, lines = tuple(map(explain, rules)), tuple(map(explain, entry.lines))
+            contents = self._read_contents(entry)
             parts = self._read_parts(entry)
+        verdicts = {line.id: (line.verdict, line.recent) for line in entry.lines}
         return ExplainedPrompt(
             entry=entry,
             question=turns[0].content if turns and entry.asked else None,
-            standing=standing,
-            lines=lines,
-            text=_rebuild_text(standing, lines)
-            if parts is None
-            else explain_parts(parts, {each.id: (each.verdict, each.recent) for each in entry.lines}),
+            contents=contents,
+            text=_rebuild_text(entry, contents) if parts is None else explain_parts(parts, verdicts),
             is_rebuilt=parts is None,
         )
+
+    def _read_contents(self, entry: PromptLogEntry) -> dict[str, str]:
+        """Return the present contents of the rules and candidates of an entry that are still there."""
+        ids = [*entry.standing, *(line.id for line in entry.lines)]
+        store = self._store
+        of_pages = PageIndex(store).read().list_all()
+        found: list[Record | Turn | Paragraph] = [*store.records(ids), *store.turns(ids)]
+        found += [*store.paragraphs(ids), *of_pages]
+        contents = {each.id: each.content for each in found}
+        return {name: contents[name] for name in ids if name in contents}
 
     def _read_parts(self, entry: PromptLogEntry) -> Sequence[tuple[str, str]] | None:
         """Return the parts of the text that is stored for an entry; None without one."""
@@ -371,37 +348,18 @@ class PromptLog:
         return state is not None and (self._scopes is None or state.scope in self._scopes)
 
 
-def _rebuild_text(
-    standing: Iterable[ExplainedLine], lines: Iterable[ExplainedLine]
-) -> tuple[PromptLine, ...]:
+def _rebuild_text(entry: PromptLogEntry, contents: Mapping[str, str]) -> tuple[PromptLine, ...]:
     """Return the rules and the recalled lines of a prompt whose exact text is no longer stored."""
-    rules = [(each, "standing", _REASONS["standing"]) for each in standing]
+    rules = [("standing", name, _REASONS["standing"]) for name in entry.standing]
     recalled = [
-        (each, "recalled", _VERDICT_REASONS[each.line.verdict])
-        for each in lines
-        if each.line.verdict in _VERDICT_REASONS
+        ("recalled", line.id, _VERDICT_REASONS[line.verdict])
+        for line in entry.lines
+        if line.verdict in _VERDICT_REASONS
     ]
     return tuple(
-        PromptLine(section, each.then.content, each.line.tokens, each.line.id, reason)
-        for each, section, reason in (*rules, *recalled)
-        if each.then is not None
-    )
-
-
-def _explain_line(
-    store: Store, line: PromptLogLine, sequence: int, find_paragraph: Callable[[str], Paragraph | None]
-) -> ExplainedLine:
-    now = next(iter(get_reader(store, line.type)([line.id])), None)
-    if now is None and line.type == "paragraph" and (of_page := find_paragraph(line.id)) is not None:
-        return ExplainedLine(line=line, then=of_page, state="unchanged")  # its id changes with its text
-    rows = store.journal(id=line.id, until=sequence, limit=1, newest_first=True)
-    then = rows[0].after if rows else None
-    if not isinstance(then, Record | Turn | Paragraph):
-        return ExplainedLine(line=line, then=None, state="removed" if now is None else "unknown")
-    if now is None:
-        return ExplainedLine(line=line, then=then, state="removed")
-    return ExplainedLine(
-        line=line, then=then, state="unchanged" if now.content == then.content else "changed"
+        PromptLine(section, contents[name], estimate_tokens(contents[name]), name, reason)
+        for section, name, reason in (*rules, *recalled)
+        if name in contents
     )
 
 

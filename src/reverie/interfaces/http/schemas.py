@@ -21,7 +21,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.living_page import Line
 from reverie.domain.record import NOTHING, Kind, Layer, Origin
 from reverie.interfaces.http.operations import Form, ScopeQuery
-from reverie.repositories.prompt_log import LineState, PromptLine, PromptLogEntry, PromptLogLine
+from reverie.repositories.prompt_log import PromptLine, PromptLogEntry, PromptLogLine
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.repositories.wishes import ForgetRequest
 from reverie.search.hits import SearchMode, Source, Unit
@@ -304,11 +304,9 @@ class PromptOutput(derive(PromptLogEntry, without=("lines",))):  # type: ignore[
 
 
 class PromptLineOutput(derive(PromptLogLine)):  # type: ignore[misc]
-    """One candidate of a context; `content` is None if it is no longer known."""
+    """One candidate of a context, with its present content; None if it is gone."""
 
-    state: LineState
     content: str | None
-    scope: str
 
 
 class PromptTextLine(derive(PromptLine)):  # type: ignore[misc]
@@ -316,14 +314,13 @@ class PromptTextLine(derive(PromptLine)):  # type: ignore[misc]
 
 
 class ExplainedPromptOutput(PromptOutput):
-    """Contents of a prompt, with the texts as they were then.
+    """Contents of a prompt.
 
     `text` is the exact text line by line. If that is no longer stored, `is_rebuilt` is true, and `text` has the rules
-    and the recalled lines with their words of that time.
+    and the recalled lines that are still there, with their present words.
     """
 
     question: str | None
-    standing: list[PromptLineOutput]
     lines: list[PromptLineOutput]
     text: list[PromptTextLine]
     is_rebuilt: bool

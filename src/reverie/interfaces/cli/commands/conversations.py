@@ -125,7 +125,9 @@ def print_prompt(context: CommandContext, /, session: str, position: int | None)
             position = entries[0].position
         prompt = memory.admin.prompts.get(session, position)
     if prompt.is_rebuilt:
-        context.print_message("The exact text is no longer stored. The lines have the words of that time.")
+        context.print_message(
+            "The exact text is no longer stored. The lines that are left have their present words."
+        )
     lines = prompt.text
     rows = ((each.section, each.id or "-", each.tokens, each.reason or "-", each.text) for each in lines)
     output.print_listing(context, rows, prompt.to_dict(), empty="The prompt was empty.")
