@@ -45,8 +45,8 @@ def main(arguments: list[str]) -> int:
 
 # -- commands ----------------------------------------------------------------------------------------
 
-MIN_COMMANDS = 3
-"""Number of commands with an equal option from which it is described once for all of them."""
+MIN_COMMANDS = 2
+"""Number of commands with an equal option from which it is described once for all of them: the longest of each name."""
 
 EXAMPLES = {
     "remember": 'reverie remember "Prefers short answers" --category user-preferences/style',
@@ -112,12 +112,15 @@ def render_cli() -> Iterator[str]:
     rows = Counter(
         row for command in commands.values() for row in map(render_option, list_options(command, common))
     )
-    shared = {row for row, number in rows.items() if number >= MIN_COMMANDS}
+    frequent = sorted((row for row, number in rows.items() if number >= MIN_COMMANDS), key=len)
+    shared = {*{row.split(" ")[1]: row for row in frequent}.values()}
+    without = [path for path, command in commands.items() if _is_without_json(command)]
     yield from ("## Options of every command", "")
     yield from (render_option(each) for each in build_common_options() if isinstance(each, click.Option))
     yield "* `-h`, `--help`: Show the help of the command and exit."
     yield "* `--version`: Show the version and exit. Only before a command."
     yield from ("", "## Options of several commands", "", *sorted(shared))
+    yield f"\nEvery command has `--json`, except {', '.join(f'`{each[8:]}`' for each in without)}."
     yield from ("", "## Exit codes", "")
     yield from (f"* {int(code)}: {code.meaning}" for code in ExitCode)
     for path, command in commands.items():
@@ -159,7 +162,7 @@ def render_command(command: click.Command, path: str, shared: set[str], common: 
         "",
         "```sh",
         usage,
-        *([example] if example else []),
+        *([example] if example and example != usage else []),
         "```",
         "",
     )
@@ -167,8 +170,14 @@ def render_command(command: click.Command, path: str, shared: set[str], common: 
     options = list_options(command, common)
     rows = [render_option(option) for option in options]
     yield from (row for row in rows if row not in shared)
-    if names := [f"`{option.opts[0]}`" for option, row in zip(options, rows, strict=True) if row in shared]:
+    also = [option.opts[0] for option, row in zip(options, rows, strict=True) if row in shared]
+    if names := [f"`{name}`" for name in also if name != "--json"]:
         yield from ("", f"Also {', '.join(names)}.")
+
+
+def _is_without_json(command: click.Command) -> bool:
+    has_json = any("--json" in each.opts for each in command.params)
+    return not has_json and not isinstance(command, click.Group)
 
 
 def render_help(text: str) -> Iterator[str]:

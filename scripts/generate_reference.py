@@ -35,6 +35,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 WIDTH = 100
 FURTHER = (Worker, MemoryFolder, KeyValueStore, PromptLog, SubjectIndex)
 """Classes that a user meets as attributes of public ones."""
+INTERNAL = {
+    f"MemoryFolder.{name}" for name in ("start", "close", "hurry", "notice", "notice_erasure", "restore")
+}
+"""Methods that the memory calls, and no user."""
 CORE = ("Filter", "Hit", "NewRecord", "Pack", "Plan", "Record", "SaveResult", "Turn")
 """Values whose fields are explained here; `help()` explains those of the others."""
 FIRST = ("Memory", "ScopedMemory", "Session", "WorkingMemory", "Pages", "Journal", "Snapshot")
@@ -48,9 +52,10 @@ INTRODUCTION = """\
 
 <!-- Written by scripts/generate_reference.py from the docstrings. Edit those, then run `make reference`. -->
 
-Everything here is imported from `reverie`, unless another module is named beside it. Most arguments are
-keyword-only. Times are `datetime`s with a time zone. A duration (`Duration`) is text such as `"90s"`,
-`"10m"`, `"1h30m"` or `"2d"`, a number of seconds, or a `timedelta`. It is more than 0 and at most 100 years.
+Everything here is from `reverie`, unless another module is named. Most arguments are keyword-only; `x: T = None`
+also takes None. Every class is safe to use from several threads, and several processes may open one memory. Times are
+`datetime`s with a time zone. A duration (`Duration`) is text such as `"90s"`, `"10m"`, `"1h30m"` or `"2d"`, a number of
+seconds, or a `timedelta`. It is more than 0 and at most 100 years.
 Exceptions are in [errors.md](errors.md), settings in [settings.md](settings.md), scores in
 [scores.md](scores.md).
 
@@ -81,6 +86,9 @@ _PARTICLES = frozenset(
         "that",
         "only",
     )
+)
+_SAFETY = re.compile(
+    r" ?(Safe (to use from|for) several threads[^.]*|Thread-safe)\.|; several processes may open one folder"
 )
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples):$")
 _ENTRY = re.compile(r"^(\*{0,2}[\w., ]+?)(?: \([^)]*\))?: (.*)$")
@@ -157,8 +165,9 @@ def _link(value: Any) -> str:
 
 
 def _render_service(owner: type) -> str:
-    described = _parse_sections(inspect.getdoc(owner) or "")
-    described.pop("Attributes", None)
+    described = _parse_sections(re.sub(_SAFETY, "", inspect.getdoc(owner) or ""))
+    for section in ("Args", "Attributes"):
+        described.pop(section, None)
     lines = [f"## `{owner.__name__}`\n", *_render_origin(owner), _render_parts(described)]
     attributes = [f"* `{owner.__name__}.{name}`" + _explain(owner, name) for name in _iter_attributes(owner)]
     lines += ["\n".join([*attributes, ""])] if attributes else []
@@ -217,21 +226,27 @@ def _render_value(owner: type) -> str:
 
 
 def _iter_methods(owner: type) -> Iterator[str]:
-    """Yield the names of public methods, inherited ones last."""
+    """Yield the names of public methods, inherited ones last, without those that the memory calls."""
     names = dict.fromkeys(
         name for each in _our_classes(owner) for name in vars(each) if not name.startswith("_")
     )
     for name in names:
         member = inspect.getattr_static(owner, name)
-        if inspect.isfunction(member) or isinstance(member, classmethod | staticmethod):
+        is_callable = inspect.isfunction(member) or isinstance(member, classmethod | staticmethod)
+        if is_callable and f"{owner.__name__}.{name}" not in INTERNAL:
             yield name
 
 
 def _iter_attributes(owner: type) -> Iterator[str]:
-    """Yield the public properties and what `__init__` sets."""
+    """Yield the public properties that no base has, and what `__init__` sets."""
+    inherited = {name for base in _public_bases(owner) for name in vars(base)}
+    if owner.__name__.startswith("Async"):
+        yield "sync"
+        return
     for each in _our_classes(owner):
         for name, member in vars(each).items():
-            if not name.startswith("_") and isinstance(member, property | cached_property):
+            is_public = not name.startswith("_") and isinstance(member, property | cached_property)
+            if is_public and (name not in inherited or each is owner):
                 yield name
     if inspect.isfunction(owner.__init__):  # type: ignore[misc]
         source = inspect.getsource(owner.__init__)  # type: ignore[misc]
@@ -278,7 +293,7 @@ def render_signature(name: str, member: Any) -> str:
     named_only = next((n for n, each in enumerate(given) if each.kind == each.KEYWORD_ONLY), None)
     if named_only is not None and not any(each.kind == each.VAR_POSITIONAL for each in given):
         parameters.insert(named_only, "*")
-    result = described.return_annotation
+    result = str(described.return_annotation).replace("builtins.", "")
     line = f"{name}({', '.join(parameters)}) -> {result}"
     if len(line) <= WIDTH:
         return line
@@ -289,7 +304,8 @@ def _render_parameter(parameter: inspect.Parameter) -> str:
     stars = {"VAR_KEYWORD": "**", "VAR_POSITIONAL": "*"}
     text = f"{stars.get(parameter.kind.name, '')}{parameter.name}"
     if parameter.annotation is not parameter.empty:
-        text += f": {parameter.annotation}"
+        annotation = str(parameter.annotation)
+        text += f": {annotation.removesuffix(' | None') if parameter.default is None else annotation}"
     return text if parameter.default is parameter.empty else f"{text} = {_render_default(parameter.default)}"
 
 

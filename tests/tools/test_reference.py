@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,23 @@ TOOLS = [tool for group, tools in everything().items() for tool in tools]
 
 def described(tool: Tool) -> str:
     """What the reference says of a tool, up to how it answers."""
-    parameters = tool.spec.parameters
     lines = [f"### `{tool.name}`", "", tool.spec.description, ""]
-    if parameters["properties"]:
-        for name, rule in parameters["properties"].items():
-            needed = ", required" if name in parameters["required"] else ""
-            lines.append(f"* `{name}` ({form(rule)}{needed}): {rule['description']}")
-        lines.append("")
+    rows = arguments(tool)
+    if own := [row for row in rows.values() if row not in SHARED]:
+        lines += [*own, ""]
+    if others := [f"`{name}`" for name, row in rows.items() if row in SHARED]:
+        lines += [f"Also {', '.join(others)}.", ""]
     return "\n".join([*lines, effect(tool)])
+
+
+def arguments(tool: Tool) -> dict[str, str]:
+    """The line of each argument by its name."""
+    parameters = tool.spec.parameters
+    return {
+        name: f"* `{name}` ({form(rule)}{', required' if name in parameters['required'] else ''}): "
+        f"{rule['description']}"
+        for name, rule in parameters["properties"].items()
+    }
 
 
 def form(rule: Mapping[str, Any]) -> str:
@@ -54,6 +64,11 @@ def effect(tool: Tool) -> str:
     return f"{said}; {'the same again changes nothing more' if tool.idempotent else 'each call counts'}."
 
 
+COUNTS = Counter(row for tool in TOOLS for row in arguments(tool).values())
+SHARED = sorted(row for row, number in COUNTS.items() if number >= 3)
+"""Arguments of several tools, which are described once."""
+
+
 def section(text: str, name: str) -> str:
     found = re.search(rf"^### `{name}`\n.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
     assert found is not None, f"{name} is missing in {FILE}"
@@ -70,6 +85,12 @@ def test_every_tool_is_in_the_reference_with_its_arguments_and_answers() -> None
             begins = described(tool)
         assert begins == described(tool)
         assert len(answers) > 20, f"how {tool.name} answers is not said"
+
+
+def test_arguments_of_several_tools_are_described_once() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    shown = text.partition("## Arguments of several tools\n\n")[2].partition("\n\n")[0]
+    assert shown.split("\n") == SHARED
 
 
 def test_no_other_tool_is_and_every_group_has_its_own() -> None:
