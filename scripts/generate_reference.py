@@ -55,7 +55,8 @@ INTRODUCTION = """\
 Everything here is from `reverie`, unless another module is named. Most arguments are keyword-only; `x: T = None`
 also takes None. Every class is safe to use from several threads, and several processes may open one memory. Times are
 `datetime`s with a time zone. A duration (`Duration`) is text such as `"90s"`, `"10m"`, `"1h30m"` or `"2d"`, a number of
-seconds, or a `timedelta`. It is more than 0 and at most 100 years.
+seconds, or a `timedelta`. It is more than 0 and at most 100 years. `expected` is a value as you read it: `Conflict` is
+raised if it has changed since.
 Exceptions are in [errors.md](errors.md), settings in [settings.md](settings.md), scores in
 [scores.md](scores.md).
 
@@ -357,10 +358,10 @@ def _cut_to_sentence(text: str) -> str:
 
 
 def _says_more(name: str, text: str) -> bool:
-    """Return whether a description has some words that the name of its argument does not have."""
+    """Return whether a description has some words that the name of its argument does not have, values counting more."""
     known = {*name.replace("*", "").lower().split("_"), *_PARTICLES}
     words = set(re.findall(r"\w+", text.lower()))
-    return len(words - known - {f"{word}s" for word in known}) > MIN_WORDS
+    return len(words - known - {f"{word}s" for word in known}) > MIN_WORDS + ("`" not in text)
 
 
 def _lower_first(text: str) -> str:

@@ -157,11 +157,11 @@ class Journal:
 
         Args:
             id: Only changes of the record, turn, session, page or paragraph of this id.
-            after: Only changes with a larger number.
+            after: Only changes with a number above this one.
             limit: The largest number of changes, 1 or more.
             newest_first: Whether to reverse the order, so that the limit keeps the newest.
             actor: Only changes of this actor.
-            before: Only changes with a smaller number.
+            before: Only changes with a number below this one.
             since: Only changes made at this moment or later, or from this change's transaction on.
             until: Only changes made by this moment, or up to and with this change's transaction. A moment is compared
                 with the time of each change, also where a clock was set back.
