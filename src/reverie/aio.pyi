@@ -27,7 +27,7 @@ from reverie.consolidation.plan import ApplyResult, Plan
 from reverie.consolidation.worker import Worker, WorkReport
 from reverie.context.candidates import StaticContext, Verdict
 from reverie.context.pack import Pack
-from reverie.domain.change import Change, JournalEntry, Operation
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Role, SessionOverview, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.filter import ListFilters, SearchFilters
@@ -194,16 +194,6 @@ class AsyncPages:
         self, name: str, text: str, *, at: datetime | None = None, source: str = "", reason: str = ""
     ) -> Paragraph | Page: ...
     async def delete(self, name: str, *, expected: str | None = None, reason: str = "") -> bool: ...
-    async def append_many(
-        self,
-        name: str,
-        texts: Iterable[str],
-        *,
-        at: datetime | None = None,
-        source: str = "",
-        operation: Operation,
-        note: str = "",
-    ) -> list[Paragraph]: ...
 
 class AsyncJournal:
     sync: Journal

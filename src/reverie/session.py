@@ -50,7 +50,7 @@ from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.telemetry import trace
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, add_extra_cursors
 
 _log = logging.getLogger("reverie")
 
@@ -191,16 +191,14 @@ class Session:
             ]
             added = self._mark_origins(added, self._window)
             beginning = [] if self._stored is not None else [Change(before=None, after=state)]
-            self._commit(
-                [*beginning, *(Change(before=None, after=turn) for turn in added)],
-                noted=lambda: daily_notes.build_daily_note_changes(
-                    self._store,
-                    [*self._window, *added] if self._settings.daily_notes else [],
-                    since=added[0].position,
-                    now=self._clock(),
-                    new_id=self._writer.new_id,
-                ),
+            notes = daily_notes.build_daily_note_changes(
+                self._store,
+                [*self._window, *added] if self._settings.daily_notes else [],
+                since=added[0].position,
+                now=self._clock(),
+                new_id=self._writer.new_id,
             )
+            self._commit([*beginning, *(Change(before=None, after=turn) for turn in added), *notes])
             return added
 
         return self._run_with_retries(attempt)
@@ -603,25 +601,22 @@ class Session:
         *,
         operation: Operation = "say",
         is_restart: bool = False,
-        noted: Callable[[], Sequence[Change]] = tuple,
     ) -> None:
         """Make the edits and store what was shown, in one transaction; the caller has the lock.
 
-        After a restart nothing counts as shown. `noted` returns changes of daily notes, which are made if they can be.
+        After a restart nothing counts as shown.
         """
         now = self._clock()
         counters = self._shown.list_counters()
         cursors = self._shown.build_cursors(is_restart=is_restart)
         cursors |= dict.fromkeys(counters, timestamps.format_time(now))
         cursors |= self._prompt_log.build_cursors(self._store, edits)
-        rows = daily_notes.commit_with_notes(
-            self._store,
+        rows = self._store.commit(
             edits,
-            noted,
             actor=self._writer.actor,
             operation=operation,
             at=now,
-            cursors=cursors or None,
+            cursors=add_extra_cursors(cursors or None),
             counts=dict.fromkeys(counters, 1) or None,
         )
         self._shown.mark_stored(is_restart=is_restart)

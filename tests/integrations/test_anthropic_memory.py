@@ -284,46 +284,25 @@ def test_every_change_is_the_agents_and_can_be_undone(memory: Memory) -> None:
     assert done(tool, "view", path="/memories/d/a.md").endswith("     1\t1st")
 
 
-def test_history_and_daily_notes_only_grow(memory: Memory) -> None:
-    memory.pages.append("HISTORY.md", "[2025-01-15 10:31] The office moved.")
-    tool = ReverieMemoryTool(memory)
-    path = "/memories/HISTORY.md"
-    for command in (
-        {"command": "str_replace", "path": path, "old_str": "moved", "new_str": "stayed"},
-        {"command": "insert", "path": path, "insert_line": 0, "insert_text": "x"},
-        {"command": "delete", "path": path},
-        {"command": "rename", "old_path": path, "new_path": "/memories/b.md"},
-    ):
-        assert "only grows" in refused(tool, **command)
-    done(
-        tool,
-        "insert",
-        path=path,
-        insert_line=1,
-        insert_text="[2025-01-16 09:00] It has a garden.\n\nAnd a cat.\n",
-    )
-    assert [each.text for each in memory.pages.paragraphs()] == [
-        "The office moved.",
-        "It has a garden.",
-        "And a cat.",
-    ]
-    assert refused(tool, "create", path=path, file_text="x") == f"File {path} already exists"
-    done(tool, "create", path="/memories/2025-06-02.md", file_text="Talked to Ada.\nSent the offer.\n")
-    assert [each.text for each in memory.pages.paragraphs("2025-06-02.md")] != []
-    assert "Sent the offer." in done(tool, "view", path="/memories/2025-06-02.md")
-
-
-def test_a_log_grows_beyond_what_a_page_may_have(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_and_daily_notes_are_read_only(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(15):
         memory.pages.append("HISTORY.md", f"{n} " + "x" * 16_000)
     tool = ReverieMemoryTool(memory)
-    path = "/memories/HISTORY.md"
-    assert len(memory.pages.read("HISTORY.md")) > 200_000
-    done(tool, "insert", path=path, insert_line=29, insert_text="And so it went on.")
-    assert done(tool, "view", path=path, view_range=[31, -1]).endswith("And so it went on.\n    32\t")
+    path, text = "/memories/HISTORY.md", memory.pages.read("HISTORY.md")
+    for command in (
+        {"command": "str_replace", "path": path, "old_str": "14 x", "new_str": "stayed"},
+        {"command": "insert", "path": path, "insert_line": 29, "insert_text": "x"},
+        {"command": "delete", "path": path},
+        {"command": "rename", "old_path": path, "new_path": "/memories/b.md"},
+        {"command": "create", "path": "/memories/2025-06-02.md", "file_text": "Talked to Ada."},
+    ):
+        assert "read-only" in refused(tool, **command)
+    assert refused(tool, "create", path=path, file_text="x") == f"File {path} already exists"
+    assert memory.pages.names() == ["HISTORY.md"]
+    assert memory.pages.read("HISTORY.md") == text
     monkeypatch.setattr(anthropic_memory, "LONGEST_SHOWN", 100_000)
     assert "view_range, such as [" in refused(tool, "view", path=path)
-    done(tool, "view", path=path, view_range=[29, -1])
+    assert "14 x" in done(tool, "view", path=path, view_range=[29, -1])
 
 
 # -- several at once -------------------------------------------------------------------------------------
@@ -401,8 +380,6 @@ def test_the_word_of_a_tool_does_not_get_into_what_stands_in_prompts(memory: Mem
     for command in (
         {"command": "insert", "path": page, "insert_line": 1, "insert_text": LURE},
         {"command": "str_replace", "path": page, "old_str": "Be brief.", "new_str": LURE},
-        {"command": "create", "path": "/memories/HISTORY.md", "file_text": LURE},
-        {"command": "create", "path": "/memories/2025-06-02.md", "file_text": LURE},
     ):
         assert "not confirmed" in refused(tool, **command)
     done(tool, "create", path="/memories/from-the-web.md", file_text=LURE)

@@ -103,17 +103,6 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
             assert files.read(parse_path(name)) == f"text of {name}"
 
 
-def test_paragraphs_are_added_to_a_log_all_or_none(memory: Memory) -> None:
-    files = memory.documents()
-    memory.pages.append("HISTORY.md", "[2025-01-15 10:31] They met.")
-    with pytest.raises(InvalidInput, match="empty"):
-        files.edit(("HISTORY.md",), lambda text: f"{text}\nThe office moved.\n\n[2025-01-16 10:31]\n")
-    assert files.read(("HISTORY.md",)) == "[2025-01-15 10:31] They met.\n"
-    files.edit(("HISTORY.md",), lambda text: f"{text}\nThe office moved.\n\nAda left.\n")
-    assert len(memory.pages.paragraphs()) == 3
-    assert [row.batch for row in memory.history.log()] == [1, 2, 2]
-
-
 def test_no_name_that_cannot_be_seen_is_listed(memory: Memory) -> None:
     files = memory.documents()
     for name in ("a\nb", "a\x1bb", "a\u202eb", ".hidden.md", "c.md"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from reverie import InvalidInput, Memory, NotFound, Paragraph, Settings
+from reverie import Conflict, InvalidInput, Memory, NotFound, Paragraph, Settings
 from reverie.domain.page import HISTORY, LONGEST_PAGE
 from reverie.domain.text.escaping import NOTICE
 from tests.factories import MovableClock
@@ -247,22 +247,17 @@ def test_notes_can_be_switched_off(clock: MovableClock) -> None:
         assert memory.pages.names() == []
 
 
-def test_a_note_that_cannot_be_written_is_a_warning_and_a_counter_and_the_turn_is_stored(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_turn_and_its_note_are_stored_together_or_not_at_all(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory:
-        with sqlite3.connect(tmp_path / "reverie.db") as file:
+        talk(memory, "cli:1", "Hello")
+        with closing(sqlite3.connect(tmp_path / "reverie.db")) as file, file:
             file.execute(
                 "CREATE TRIGGER no_room BEFORE INSERT ON paragraphs "
                 "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
             )
-        file.close()
-        with caplog.at_level(logging.WARNING, logger="reverie"):
-            talk(memory, "cli:1", "Hello", "Hi", "Again", "Hi again")
-        assert [turn.content for turn in memory.turns("cli:1")] == ["Hello", "Hi", "Again", "Hi again"]
-        assert memory.admin.stats().failed["notes"] == 2
-        assert "a daily note could not be written" in caplog.text
-        assert "Hello" not in caplog.text
+        with pytest.raises(Conflict):
+            memory.session("cli:1").add("assistant", "Hi")
+        assert [turn.content for turn in memory.turns("cli:1")] == ["Hello"]
 
 
 def test_the_notes_of_a_session_go_with_it(memory: Memory) -> None:

@@ -50,8 +50,7 @@ class Stats(ScopeStats):
         paragraphs: Paragraphs of all logs, which are `HISTORY.md` and the daily notes.
         journal: Changes ever made.
         bytes_on_disk: Size of the folder's files; 0 in memory.
-        failed: How often each background step failed, such as `notes` (lines of daily notes), `learn`, `digest`,
-            `dream.merge`; without those that never did.
+        failed: How often each background step failed, such as `learn`, `dream.tidy`; without those that never did.
         index: Status of the search index.
         path: The folder; None in memory.
         vectors: Status of the vectors; None without an embedder.
@@ -70,7 +69,7 @@ class Stats(ScopeStats):
 
 
 FAILURES = (
-    *("notes", "files", "learn", "worker", "conclude", "read", "compact", "trim"),
+    *("files", "learn", "worker", "conclude", "read", "compact", "trim"),
     *(f"dream.{name}" for name in ("enrich", "verify", "tidy", "preferences", "promote", "dream")),
     *(f"model.{name}" for name in ("read", "compact", "enrich", "extract", "tidy", "preferences", "verify")),
 )

@@ -169,7 +169,7 @@ class _Commands:
         """Remove all files and archive all records; logs stay, and an undo restores everything."""
         self._call_files(self._files.clear)
         logs = [each.path[0] for each in self._files.listed(depth=1) if not each.folder]
-        return f"{_CLEARED}, except logs, which only grow: {', '.join(logs)}" if logs else _CLEARED
+        return f"{_CLEARED}, except logs, which are read-only: {', '.join(logs)}" if logs else _CLEARED
 
     # -- inside ------------------------------------------------------------------------------------------
 

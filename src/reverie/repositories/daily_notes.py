@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Unpack
 
 from reverie.context import retrieval
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError, quote_value
-from reverie.domain.page import (
-    Paragraph,
-    format_daily_note_name,
-)
+from reverie.domain.errors import InvalidInput, NotFound, quote_value
+from reverie.domain.page import Paragraph, format_daily_note_name
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import NewId
 from reverie.repositories.pages import compute_next_position, create_paragraph
-from reverie.stores.protocol import CommitOptions, Store
-from reverie.stores.writer import add_extra_cursors
-
-_log = logging.getLogger("reverie")
-
-NOTES_FAILED = "notes.failed"
-"""Name of the counter of daily notes that could not be written."""
+from reverie.stores.protocol import Store
 
 
 def build_daily_note_changes(
@@ -58,47 +47,6 @@ def _render_line(question: Turn, answer: Turn) -> str:
     """Return the line of a daily note for an exchange."""
     at, is_confirmed = timestamps.to_utc(answer.at, name="at"), answer.origin not in UNTRUSTED
     return retrieval.render_exchange(question.content, answer.content, at, is_confirmed=is_confirmed)
-
-
-def commit_with_notes(
-    store: Store,
-    edits: Sequence[Change],
-    noted: Callable[[], Sequence[Change]],
-    *,
-    actor: str,
-    at: datetime,
-    **options: Unpack[CommitOptions],
-) -> list[JournalEntry]:
-    """Commit changes together with daily notes; without the notes if these cannot be written.
-
-    One transaction for both costs one write to the disk, and a killed process leaves both or none. A failure that
-    does not come from the notes occurs again without them, and is raised then.
-
-    Args:
-        store: The store.
-        edits: The changes.
-        noted: Returns the changes of the notes.
-        actor: The author.
-        at: The time.
-        **options: Options of `Store.commit`.
-
-    Raises:
-        Conflict: see `Store.commit`.
-        StoreError: the changes cannot be made without the notes either.
-    """
-    options["cursors"] = add_extra_cursors(options.get("cursors"))
-    notes: Sequence[Change] = ()
-    try:
-        notes = noted()
-        return store.commit([*edits, *notes], actor=actor, at=at, **options)
-    except InvalidInput as error:
-        failure: Exception = error
-    except (StoreError, Conflict) as error:
-        failure = error
-    options["counts"] = {**(options.get("counts") or {}), NOTES_FAILED: max(1, len(notes))}
-    rows = store.commit(edits, actor=actor, at=at, **options)
-    _log.warning("a daily note could not be written and is left out: %s", failure)
-    return rows
 
 
 def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:

@@ -1,8 +1,8 @@
 """Text files of an agent, by path: views of pages, and of records of a scope.
 
-A path is a tuple of names below one root. In the shared scope the files are the pages and logs, and records for names
-that a page cannot have, such as `list.txt`. In another scope they are records of that scope, and the pages can be read
-under `shared`. Nothing here opens a file on the disk, so links there lead nowhere.
+A path is a tuple of names below one root. In the shared scope the files are the pages, the logs (read-only), and
+records for names that a page cannot have, such as `list.txt`. In another scope they are records of that scope, and the
+pages can be read under `shared`. Nothing here opens a file on the disk, so links there lead nowhere.
 """
 
 from __future__ import annotations
@@ -18,22 +18,13 @@ from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import (
-    HISTORY,
-    LONGEST_PAGE,
-    LONGEST_PARAGRAPH,
-    MEMORY,
-    Page,
-    is_log,
-    is_page_name,
-    validate_page,
-)
+from reverie.domain.page import LONGEST_PAGE, MEMORY, Page, is_log, is_page_name, validate_page
 from reverie.domain.provenance import OriginFunction
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.validation import validate_raw_text
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import Place, PutItem
-from reverie.repositories.pages import BLANK_LINES, Pages, refuse_twin
+from reverie.repositories.pages import Pages, refuse_twin
 from reverie.stores.writer import StoreWriter, WritingRepository
 
 Parts = tuple[str, ...]
@@ -186,7 +177,7 @@ class Documents(WritingRepository):
             The text of the file now; None if there is no such file.
 
         Raises:
-            InvalidInput: the file cannot have that text, is read-only, or only grows.
+            InvalidInput: the file cannot have that text, or is read-only.
         """
 
         def attempt(_: int) -> str | None:
@@ -208,7 +199,7 @@ class Documents(WritingRepository):
             The number of files removed; 0 if there is no such file or folder.
 
         Raises:
-            InvalidInput: it is the root, a log, or read-only.
+            InvalidInput: it is the root, or read-only.
         """
         self._refuse_root(path)
 
@@ -249,7 +240,7 @@ class Documents(WritingRepository):
     def clear(self) -> None:
         """Remove all pages, or all files of the scope, and archive its records, in one transaction.
 
-        Logs stay, because they only grow. An undo restores everything.
+        Logs stay. An undo restores everything.
         """
 
         def attempt(_: int) -> None:
@@ -303,13 +294,8 @@ class Documents(WritingRepository):
         if any("/".join(path)[MAX_PATH_CHARS:] for path in after):
             raise InvalidInput(f"the path is too long: at most {MAX_PATH_CHARS} characters are allowed")
         pages = [path for path in after if self._is_page(path)]
-        if self.scope and pages:
-            raise InvalidInput(
-                f"files under {SHARED!r} are read-only here: write a separate file outside of it"
-            )
-        if log := next((path for path in pages if is_log("/".join(path))), None):
-            self._append_to_log(log, before, after, operation)
-            return
+        if locked := next(("/".join(path) for path in pages if self.scope or is_log("/".join(path))), None):
+            raise InvalidInput(f"{locked!r} is read-only here: write a separate file outside of it")
         now = self._writer.clock()
         present = {page.name: page for page in self._store.pages()} if pages else {}
         changes = [self._plan_page("/".join(path), before[path], after[path], present) for path in pages]
@@ -322,39 +308,14 @@ class Documents(WritingRepository):
             raise Conflict(f"page {name!r} has been changed: read it again")
         if page is None:
             refuse_twin(name, self._pages.names())
-        self._refuse_hearsay(name, old or "", new or "")
-        now = self._writer.clock()
-        after = None if new is None else validate_page(Page(name=name, content=new, updated_at=now))
-        return Change(before=page, after=after)
-
-    def _append_to_log(self, path: Parts, before: Texts, after: Texts, operation: Operation) -> None:
-        """Add to a log; nothing else can be done to a log."""
-        name, old, new = "/".join(path), before[path] or "", after[path]
-        if len(after) > 1 or new is None or not new.startswith(old) or not new[len(old) :].strip():
-            raise InvalidInput(
-                f"{name} only grows: text can be added behind its last line, and nothing else changed, "
-                "removed or renamed"
-            )
-        self._refuse_hearsay(name, old, new)
-        added = new[len(old) :].strip()
-        paragraphs = (
-            BLANK_LINES.split(added)
-            if name == HISTORY
-            else [line for line in map(str.strip, added.split("\n")) if line]
-        )
-        if any(len(each) > LONGEST_PARAGRAPH for each in paragraphs):
-            raise InvalidInput(
-                f"a paragraph of {name} has at most {LONGEST_PARAGRAPH:,} characters: add it in parts"
-            )
-        self._pages.append_many(name, paragraphs, operation=operation)
-
-    def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
-        """Raise `InvalidInput` if an unconfirmed text of a tool would get into every prompt, or be recalled."""
-        if (name == MEMORY or is_log(name)) and self._is_untrusted_change(old, new):
+        if name == MEMORY and self._is_untrusted_change(old or "", new or ""):
             raise InvalidInput(
                 f"{name} is in your prompts automatically, and this text rests on what a tool said, which is not "
                 "confirmed: write it into a separate file, or ask the owner"
             )
+        now = self._writer.clock()
+        after = None if new is None else validate_page(Page(name=name, content=new, updated_at=now))
+        return Change(before=page, after=after)
 
     def _plan_items(self, before: Texts, after: Texts) -> list[Change]:
         is_doubted = any(before[path] is not None and not self.is_confirmed(path) for path in after)

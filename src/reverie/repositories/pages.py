@@ -360,10 +360,15 @@ class Pages(WritingRepository):
         validate_page_name(name)
         given = None if at is None else timestamps.to_utc(at, name="at")
         if is_log(name):
-            (added,) = self.append_many(
-                name, [text], at=given, source=source, operation="append", note=reason
-            )
-            return added
+            paragraph = self._build_paragraph(name, text, given, source)
+
+            def attempt(_: int) -> Paragraph:
+                placed = replace(paragraph, position=compute_next_position(self._store, name))
+                change = Change(before=None, after=placed)
+                self._writer.commit([change], operation="append", note=reason)
+                return placed
+
+            return self._run_with_retries(attempt)
         if at is not None or source:
             raise InvalidInput(
                 f"page is {name!r}, whose lines have no time or source: leave at and source out"
@@ -496,36 +501,6 @@ class Pages(WritingRepository):
             line = " ".join(filter(None, map(str.strip, content.split("\n"))))
             moment, content = _stamp_note(line, at, day=day, now=now)
         return create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
-
-    def append_many(
-        self,
-        name: str,
-        texts: Iterable[str],
-        *,
-        at: datetime | None = None,
-        source: str = "",
-        operation: Operation,
-        note: str = "",
-    ) -> list[Paragraph]:
-        """Add paragraphs to the end of a log, all or none.
-
-        Args:
-            name: The log.
-            texts: The paragraphs, each as in `append`, as are `at` and `source`.
-            operation: The operation, for the journal.
-            note: A person's words, for the journal.
-        """
-        paragraphs = [self._build_paragraph(name, text, at, source) for text in texts]
-
-        def attempt(_: int) -> list[Paragraph]:
-            first = compute_next_position(self._store, name)
-            placed = [replace(each, position=first + number) for number, each in enumerate(paragraphs)]
-            self._writer.commit(
-                [Change(before=None, after=each) for each in placed], operation=operation, note=note
-            )
-            return placed
-
-        return self._run_with_retries(attempt)
 
 
 def refuse_twin(name: str, names: Iterable[str]) -> None:
