@@ -7,12 +7,12 @@ is done. A process that is killed leaves both, and the next one continues. Erasu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput
-from reverie.files.atomic import AtomicFolder
+from reverie.files.atomic import AtomicFolder, create_file
 from reverie.files.layout import EPISODIC, MEMORY, Layout, parse_path
 from reverie.files.parsing import read_rows
 from reverie.files.scan import scan
@@ -20,8 +20,6 @@ from reverie.files.state import NO_PROGRESS, LockedFileState
 
 PACKED_FILES = "files.*.backup-*.zip"
 """Names of the packed files of former layouts."""
-
-_UNFINISHED = ".files-being-packed.zip"
 
 
 def convert(root: Path, disk: AtomicFolder, ledger: LockedFileState, layout: Layout) -> None:
@@ -82,19 +80,14 @@ def _list_day_files(root: Path) -> list[str]:
 
 def _pack(root: Path, paths: Iterable[str], layout: str) -> None:
     """Pack files into one that only its owner may read, and wait until it is on the disk."""
-    draft = root / _UNFINISHED
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     import zipfile  # here: few folders are converted
 
-    with open(handle, "w+b") as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as packed:
-            for path in paths:
-                if (root / path).is_file() and not (root / path).is_symlink():
-                    packed.write(root / path, path)
-        file.flush()
-        os.fsync(file.fileno())
-    number = 1
-    while (target := root / f"files.{layout}.backup-{number}.zip").exists():
-        number += 1
-    os.rename(draft, target)
+    targets = (root / f"files.{layout}.backup-{number}.zip" for number in count(1))
+    target = next(target for target in targets if not target.exists())
+    with (
+        create_file(target, overwrite=False) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as packed,
+    ):
+        for path in paths:
+            if (root / path).is_file() and not (root / path).is_symlink():
+                packed.write(root / path, path)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -490,10 +489,6 @@ def _describe_change(change: Change) -> str:
 
 
 _KEPT = defer_regex(r'"keep_secret"\s*:\s*true')
-_QUOTED = defer_regex(r'"(?>(?:[^"\\\n]|\\.)*)"')
-_SHORTEST = 6
-_NAMES = ('"id":', '"session":', '"scope":')
-_LONGEST_NAME = 14
 
 
 def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
@@ -504,36 +499,14 @@ def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
         form: The form of the file.
         redactor: Finds the secrets.
     """
-    if not redactor.enabled:
-        return data
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return data
-    if form in ("page", "log"):
-        clean = redactor.text(text)
-    else:
-        parts = [text] if form == "record" else text.splitlines(keepends=True)
-
-        def redact(part: str) -> str:
-            if _KEPT.search(part):  # the store decides, because only the owner's text may keep secrets
-                return part
-            if form == "lines":
-                return redactor.text(part)
-            return _QUOTED.sub(lambda match: _redact_string(match, redactor), part)
-
-        clean = "".join(map(redact, parts))
+    parts = text.split("\n") if form in ("lines", "session") else [text]
+    redact = redactor.json_text if form in ("record", "session") else redactor.text
+    # The store decides about what is marked, because only the owner's text may keep secrets.
+    clean = "\n".join(
+        part if _KEPT.search(part) and form in ("record", "lines") else redact(part) for part in parts
+    )
     return data if clean == text else clean.encode()
-
-
-def _redact_string(match: re.Match[str], redactor: Redactor) -> str:
-    quoted = match.group()
-    before = match.string[max(0, match.start() - _LONGEST_NAME) : match.start()].rstrip()
-    if len(quoted) < _SHORTEST or before.endswith(_NAMES):
-        return quoted
-    try:
-        text = json.loads(quoted)
-    except ValueError:
-        return quoted
-    clean = redactor.text(text)
-    return quoted if clean == text else json.dumps(clean, ensure_ascii=False)

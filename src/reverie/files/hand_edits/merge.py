@@ -23,11 +23,7 @@ from reverie.domain.similarity.three_way_merge import match_items, merge_text, m
 from reverie.domain.text.ids import NewId
 from reverie.files import parsing
 from reverie.files.layout import build_home, complete_record, parse_home, parse_path
-from reverie.files.parsing import (
-    EmptiedFile,
-    Fields,
-    parse_moment,
-)
+from reverie.files.parsing import EmptiedFile, Fields, parse_moment
 from reverie.stores.protocol import Store
 
 FEW = 20
@@ -205,12 +201,11 @@ def decide_log(
             f"{len(base or ()) - len(texts)} of {len(base or ())} paragraphs are missing: restore them, or delete "
             "the file to clear the whole log"
         )
-    present = [normalize_paragraph(each.content) for each in ours]
+    present = [each.content.replace("\r\n", "\n") for each in ours]  # as they are read back from a file
     unseen = {text for text, each in zip(present, ours, strict=True) if each.id in pending}
     began = [text for text in base or () if text not in unseen or text in texts]
-    merged = [
-        _to_paragraph(line) for line in split_lines(merge_text(*map(_to_lines, (began, present, texts))))
-    ]
+    lines = split_lines(merge_text(*map(_to_lines, (began, present, texts))))
+    merged = [line.replace(_LINE_END, "\n") for line in lines]
     edits: list[Change] = []
     after: list[Paragraph] = []
     low = start = 0
@@ -238,10 +233,6 @@ def _to_lines(paragraphs: Iterable[str]) -> str:
     return "".join(f"{text.replace(chr(10), _LINE_END)}\n" for text in paragraphs)
 
 
-def _to_paragraph(line: str) -> str:
-    return line.replace(_LINE_END, "\n")
-
-
 _LINE_END = "\0"  # which no text has
 
 
@@ -251,25 +242,15 @@ def _place_paragraphs(paragraphs: Sequence[Paragraph], known: Collection[str]) -
     for is_known, run in groupby(paragraphs, key=lambda each: each.id in known):
         group = list(run)
         if not is_known:
-            low = placed[-1].position if placed else None
+            room = len(group) + 1.0
             following = paragraphs[len(placed) + len(group) :]
-            high = following[0].position if following else None
-            group = [
-                replace(each, position=position)
-                for each, position in zip(group, _interpolate_positions(low, high, len(group)), strict=True)
-            ]
+            low = placed[-1].position if placed else following[0].position - room if following else 0.0
+            step = ((following[0].position if following else low + room) - low) / room
+            group = [replace(each, position=low + step * number) for number, each in enumerate(group, 1)]
         placed += group
     if any(low.position >= high.position for low, high in pairwise(placed)):
         return [replace(each, position=float(number)) for number, each in enumerate(placed, 1)]
     return placed
-
-
-def _interpolate_positions(low: float | None, high: float | None, count: int) -> list[float]:
-    if high is None:
-        return [(low or 0.0) + number for number in range(1, count + 1)]
-    if low is None:
-        return [high - count + number for number in range(count)]
-    return [low + (high - low) * number / (count + 1) for number in range(1, count + 1)]
 
 
 ACTOR = "owner, by hand"
@@ -305,8 +286,3 @@ def parse_base_page(path: str, text: bytes | None, page: Page) -> Page | None:
         return None if text is None else replace(page, content=parsing.read_page(path, text))
     except InvalidInput:
         return None
-
-
-def normalize_paragraph(text: str) -> str:
-    """Return a paragraph as it is read back from a file."""
-    return text.replace("\r\n", "\n")
