@@ -2,7 +2,7 @@ r"""The living page: what a memory knows, as Markdown that people read and edit.
 
 A page has sections, and each line is one record and ends in its id in a comment. `compose` chooses the records,
 `render_block` writes them between two comment lines, and `parse_block` reads them back. Around the block stands what
-people and tools write; `split_page` separates the two. An edit of lines is an edit of records: `find_edits`.
+people and tools write; `split_page` separates the two. An edit of lines is an edit of records.
 
 >>> section = Section("About you", (Line("3f2a9c81d0e5", "I live in Bergen"),))
 >>> print(render_block([section]))
@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
+from itertools import groupby
 from pkgutil import get_data
 from typing import NamedTuple
 
@@ -127,25 +128,6 @@ class PageParts(NamedTuple):
     outside: str
     block: str | None
     is_damaged: bool = False
-
-
-class PageEdits(NamedTuple):
-    """What a person has changed in a block.
-
-    Attributes:
-        changed: New texts of records, by id.
-        removed: Ids of records whose lines are gone.
-        added: The section and the text of each new line.
-    """
-
-    changed: Mapping[str, str] = {}
-    removed: tuple[str, ...] = ()
-    added: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def are_many(self) -> bool:
-        """Whether so much is gone that it looks like an accident."""
-        return len(self.removed) > FEW
 
 
 # -- the form ----------------------------------------------------------------------------------------------
@@ -303,53 +285,6 @@ def strip_intact_block(text: str) -> str:
     return parts.outside if f"reverie:page {_compute_digest(parts.block)}:" in begin else text
 
 
-def find_edits(base: str, edited: str) -> PageEdits:
-    """Return what was changed in a block.
-
-    Args:
-        base: The block as it was read.
-        edited: The block as it is now.
-    """
-    known = {line.id: line.text for section in parse_block(base) for line in section.lines}
-    changed: dict[str, str] = {}
-    added: list[tuple[str, str]] = []
-    seen: set[str] = set()
-    for section in parse_block(edited):
-        for line in section.lines:
-            text = line.text.strip()
-            if line.id in known and line.id not in seen:
-                if text:
-                    seen.add(line.id)
-                if text and text != known[line.id].strip():
-                    changed[line.id] = text
-            elif text:
-                added.append((section.title, text))
-    return PageEdits(changed, tuple(name for name in known if name and name not in seen), tuple(added))
-
-
-def apply_edits(base: str, edited: str, ids: Sequence[str | None]) -> str:
-    """Return an edited block in its form, until it is composed anew.
-
-    Args:
-        base: The block as it was read.
-        edited: The block as it is now.
-        ids: The records of the added lines, in their order; None for one that is not a record of its own.
-    """
-    known = {line.id: line for section in parse_block(base) for line in section.lines}
-    fresh = iter(ids)
-    sections: list[Section] = []
-    for section in parse_block(edited):
-        lines: list[Line] = []
-        for line in section.lines:
-            text = line.text.strip()
-            if line.id in known:
-                lines += [line._replace(text=text, note=known.pop(line.id).note)] if text else []
-            elif text and (name := next(fresh, None)) is not None:
-                lines.append(Line(name, text))
-        sections.append(section._replace(lines=tuple(lines)))
-    return render_block(sections)
-
-
 # -- in a prompt -------------------------------------------------------------------------------------------
 
 
@@ -419,17 +354,13 @@ def compose(
     newest = max((record.updated_at for record in records), default=now)
     parts = {part for record in records if record.is_headline for part in record.parts}
     live = [record for record in records if record.id not in parts and _may_be_on_page(record, now)]
-    days = {record.id: _find_day(record, today, zone) for record in live}
-    on_page = [record for record in live if days[record.id] is not None or _is_current(record, now, zone)]
+    days = {record.id: day for record in live if (day := _find_day(record, today, zone)) is not None}
+    on_page = [record for record in live if record.id in days or _is_current(record, now, zone)]
     on_page.sort(key=lambda record: (-_compute_score(record, newest), record.created_at, record.id))
     room = _Room(4 * tokens - len(words["more"]) - 8)
     helping = room.take([r for r in on_page if _is_rule(r)], most=0.45)
-    dated = sorted(
-        (day, record.id, record)
-        for record in on_page
-        if not _is_rule(record) and (day := days[record.id]) is not None
-    )
-    coming = room.take([record for _, _, record in dated], most=0.25)
+    dated = [r for r in on_page if r.id in days and not _is_rule(r)]
+    coming = room.take(sorted(dated, key=lambda r: (days[r.id], r.id)), most=0.25)
     changes = {
         record.id: old
         for record in on_page
@@ -449,9 +380,7 @@ def compose(
     sections = [Section(words["about"], _to_lines(about)), Section(words["help"], _to_lines(helping))]
     if coming:
         sections.append(Section(words["coming"]))
-        when = {name: day for day, name, _ in dated}
-        for day in dict.fromkeys(when[record.id] for record in coming):
-            that_day = [record for record in coming if when[record.id] == day]
+        for day, that_day in groupby(coming, key=lambda r: days[r.id]):
             sections.append(Section(day.isoformat(), _to_lines(that_day), level=3))
     lines: list[Line] = []
     for record in changed:

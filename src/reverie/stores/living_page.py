@@ -21,15 +21,16 @@ from reverie.domain.filter import Filter, has_passed
 from reverie.domain.headlines import detach_changed
 from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.living_page import (
-    PageEdits,
+    FEW,
+    Line,
     PageParts,
-    apply_edits,
+    Section,
     compose,
-    find_edits,
     join_page,
     load_words,
     mark_block,
     parse_block,
+    render_block,
     split_page,
 )
 from reverie.domain.page import MEMORY, Page, validate_page
@@ -410,80 +411,77 @@ def decide_edit(
     Raises:
         InvalidInput: a text cannot be that of a record.
     """
-    edits = find_edits(was.block or "", parts.block or "")
-    changes, added = _build_changes(writer, edits, scope, origin, zone)
-    if edits.are_many or parts.is_damaged or (parts.block is None and was.block is not None):
-        return PageDecision(held=changes)
-    composed = _read(writer.store, scope)
-    if composed is None or not changes:
-        return PageDecision(changes)
-    block = apply_edits(was.block or "", parts.block or "", added)
-    return PageDecision(changes, {_PREFIX + scope: _encode(composed._replace(block=block))})
-
-
-def _build_changes(
-    writer: StoreWriter, edits: PageEdits, scope: str, origin: Origin, zone: tzinfo
-) -> tuple[list[Change], list[str | None]]:
-    """Return the changes of records, and the id of the record of each added line.
-
-    A line whose text another record has archives the edited record; an added line that is known changes nothing.
-    """
     store, now = writer.store, writer.clock()
-    there = {r.id: r for r in store.records([*edits.changed, *edits.removed]) if r.scope == scope}
+    known = {line.id: line for each in parse_block(was.block or "") for line in each.lines if line.id}
+    live = {r.id: r for r in store.records(list(known)) if r.scope == scope and not r.archived}
     changes: list[Change] = []
     taken: set[str] = set()
 
-    def is_known(record: Record) -> bool:
-        twin = store.record_like(scope, record.fingerprint)
-        is_twice = record.fingerprint in taken or (twin is not None and twin.id != record.id)
-        taken.add(record.fingerprint)
-        return is_twice
+    def add(before: Record | None, after: Record) -> bool:
+        """Add a change unless another record says the same; return whether it was added."""
+        twin = store.record_like(scope, after.fingerprint)
+        is_new = after.fingerprint not in taken and (twin is None or twin.id == after.id)
+        taken.add(after.fingerprint)
+        changes.extend([Change(before=before, after=after)] if is_new else [])
+        return is_new
 
     def archive(record: Record, why: str) -> None:
         changes.append(Change(before=record, after=replace(record, archived_at=now, archive_reason=why)))
 
-    for record in there.values():
-        text = edits.changed.get(record.id)
-        if record.archived or record.content == text:
-            continue
-        if text is None:
-            archive(record, REMOVED)
-            continue
-        fresh = replace(
-            record,
-            content=text,
-            origin=least_trusted(record.origin, origin),
-            updated_at=now,
-            last_seen_at=now,
-        )
-        fresh = reread(detach_changed(record, fresh), record.content, zone=zone)
-        fresh = validate_record(note_dates(fresh, now, zone))
-        if is_known(fresh):
-            archive(record, "another memory says the same")
-        else:
-            changes.append(Change(before=record, after=fresh))
-    rules = {words["help"] for words in load_words().values()}
-    added: list[str | None] = []
-    for title, text in edits.added:
-        given: Kind | None = "preference" if title in rules else None
-        intake = classify(text, origin=origin, at=now, zone=zone, kind=given, named_by="its heading")
-        kind = intake.kind or "fact"
-        new = Record(
-            id=writer.new_id(),
-            content=text,
-            kind=kind,
-            layer=HOME_LAYERS[kind],
-            origin=origin,
-            scope=scope,
-            source=MEMORY,
-            created_at=now,
-            updated_at=now,
-            last_seen_at=now,
-            **describe_intake(intake),
-        )
-        if is_known(validate_record(new)):
-            added.append(None)
-        else:
-            added.append(new.id)
-            changes.append(Change(before=None, after=note_dates(new, now, zone)))
-    return changes, added
+    sections: list[Section] = []
+    for section in parse_block(parts.block or ""):
+        lines: list[Line] = []
+        for line in section.lines:
+            text = line.text.strip()
+            if text and (before := known.pop(line.id, None)) is not None:
+                lines.append(line._replace(text=text, note=before.note))
+                record = live.get(line.id)
+                is_changed = record is not None and text not in (before.text.strip(), record.content)
+                if record and is_changed and not add(record, _reword(record, text, origin, now, zone)):
+                    archive(record, "another memory says the same")
+            elif text:
+                record = _build_record(writer, section.title, text, scope, origin, zone)
+                lines += [Line(record.id, text)] if add(None, record) else []
+        sections.append(section._replace(lines=tuple(lines)))
+    for name in filter(live.__contains__, known):
+        archive(live[name], REMOVED)
+    if len(known) > FEW or parts.is_damaged or (parts.block is None and was.block is not None):
+        return PageDecision(held=changes)
+    composed = _read(store, scope)
+    if composed is None or not changes:
+        return PageDecision(changes)
+    fresh = _encode(composed._replace(block=render_block(sections)))
+    return PageDecision(changes, {_PREFIX + scope: fresh})
+
+
+def _reword(record: Record, text: str, origin: Origin, now: datetime, zone: tzinfo) -> Record:
+    """Return a record with another text, no more trusted than who wrote it."""
+    trust = least_trusted(record.origin, origin)
+    fresh = replace(record, content=text, origin=trust, updated_at=now, last_seen_at=now)
+    fresh = reread(detach_changed(record, fresh), record.content, zone=zone)
+    return validate_record(note_dates(fresh, now, zone))
+
+
+def _build_record(
+    writer: StoreWriter, title: str, text: str, scope: str, origin: Origin, zone: tzinfo
+) -> Record:
+    """Return the record of a line that was added to a section."""
+    now = writer.clock()
+    is_rule = any(title == words["help"] for words in load_words().values())
+    given: Kind | None = "preference" if is_rule else None
+    intake = classify(text, origin=origin, at=now, zone=zone, kind=given, named_by="its heading")
+    kind = intake.kind or "fact"
+    new = Record(
+        id=writer.new_id(),
+        content=text,
+        kind=kind,
+        layer=HOME_LAYERS[kind],
+        origin=origin,
+        scope=scope,
+        source=MEMORY,
+        created_at=now,
+        updated_at=now,
+        last_seen_at=now,
+        **describe_intake(intake),
+    )
+    return note_dates(validate_record(new), now, zone)
