@@ -71,7 +71,7 @@ coverage: $(STAMP)  ## Line and branch coverage of the everyday tests.
 	$(PYTEST) -m "not slow" --cov --cov-report=term:skip-covered
 
 torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what is lost? SECONDS=300 for longer.
-	$(BIN)/python -m tests.system.torture --seconds $(or $(SECONDS),60)
+	REVERIE_TORTURE_SECONDS=$(or $(SECONDS),60) $(BIN)/python -m pytest -q -s tests/system/torture
 
 bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -136,13 +136,6 @@ def test_the_tool_loop_is_bounded(memory: Memory) -> None:
     assert [bool(ask.tools) for ask in model.asked] == [True] * (MOST_ROUNDS - 1) + [False]
 
 
-def test_pieces_are_passed_on_as_they_arrive(memory: Memory) -> None:
-    heard: list[str] = []
-    one, _ = agent(memory, says("one two three"))
-    one.turn("Count", on_text=heard.append)
-    assert heard == ["one ", "two ", "three "]
-
-
 def test_a_model_that_fails_is_said_and_the_question_is_kept(memory: Memory) -> None:
     one, _ = agent(memory, ModelUnavailable("too slow"), says("Here."))
     answer = one.turn("Hello?")

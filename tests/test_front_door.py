@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
-
-from reverie import Memory, MemoryReader, ScopedMemory, Snapshot
-from reverie.admin.administration import Administration
-from reverie.admin.history import History
+from reverie import Memory, MemoryReader, ScopedMemory
 
 MAX_MEMBERS = 54
 
@@ -22,11 +18,6 @@ def test_a_memory_has_few_members() -> None:
     members = sorted({*list_members(Memory), "path", "folder", "scope", "settings", "pages", "scratchpad"})
     print(len(members), *members)
     assert len(members) <= MAX_MEMBERS
-
-
-@pytest.mark.parametrize("cls", [MemoryReader, ScopedMemory, Memory, Snapshot, History, Administration])
-def test_every_member_has_a_docstring(cls: type) -> None:
-    assert [name for name in list_members(cls) if not inspect.getdoc(getattr(cls, name))] == []
 
 
 def test_a_scope_is_named_by_scoped_alone() -> None:

@@ -9,11 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pytest
-
 import reverie
 from reverie.domain.errors import MissingExtra
-from reverie.domain.lazy_regex import _LazyPattern, defer_regex
+from reverie.domain.lazy_regex import _LazyPattern
 
 SOURCE = Path(reverie.__file__).parent
 _POSSESSIVE_GROUP = re.compile(r"(?:(?<!\\)\)|[A-Za-z_]\})(?:[*+?]|\{[0-9]*,?[0-9]*\})\+")
@@ -28,15 +26,6 @@ def test_no_group_has_a_possessive_quantifier() -> None:
         for match in _POSSESSIVE_GROUP.finditer(path.read_text("utf-8"))
     ]
     assert not found, "write (?>(?:…)*) in place of (?:…)*+"
-
-
-def test_a_pattern_is_compiled_when_it_is_first_used() -> None:
-    pattern = defer_regex("(a", re.IGNORECASE)
-    assert pattern.pattern == "(a"
-    with pytest.raises(re.error):
-        pattern.search("a")
-    assert defer_regex("(?P<first>a)", re.IGNORECASE).fullmatch("A")["first"] == "A"  # type: ignore[index]
-    assert defer_regex("(a)(b)").groups == 2
 
 
 def iterate_patterns(value: object) -> Iterator[_LazyPattern]:

@@ -10,7 +10,7 @@ import pytest
 
 from reverie.context import render
 from reverie.context.pack import NOTHING_KNOWN
-from reverie.context.retrieval import LONGEST_QUERY, query_from_message
+from reverie.context.retrieval import LONGEST_QUERY
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall, draft_turn
@@ -161,14 +161,6 @@ def test_calls_of_tools_are_taken_as_chat_apis_give_them(chat):
     assert chat.add("tool", "42", tool_call_id="c1").tool_call_id == "c1"
 
 
-def test_several_turns_are_one_transaction(chat, store):
-    added = chat.add_many({"role": "user", "content": f"turn {n}"} for n in range(30))
-    assert positions(added) == list(range(30))
-    rows = store.journal()
-    assert {row.batch for row in rows} == {rows[0].batch}
-    assert chat.add_many([]) == []
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -297,14 +289,6 @@ def test_metadata_is_set_and_removed_one_by_one(chat, start):
     assert start().state.metadata == {"tone": "dry"}
     with pytest.raises(InvalidInput, match="metadata"):
         chat.set_metadata("x", 3)
-
-
-def test_a_change_that_changes_nothing_writes_nothing(chat, store):
-    chat.set_metadata("a", "b")
-    before = store.sequence()
-    chat.set_metadata("a", "b")
-    chat.resume()
-    assert store.sequence() == before
 
 
 def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, start, store):
@@ -504,13 +488,6 @@ def test_any_message_can_be_asked_about(chat, message, store):
     pack = chat.context(message)
     assert len(pack.query) <= LONGEST_QUERY
     assert pack.tokens <= pack.hard_tokens
-
-
-def test_of_a_long_message_both_ends_are_searched_for():
-    query = query_from_message("harbour " + "x" * 5_000 + " noon")
-    assert query.startswith("harbour ")
-    assert query.endswith(" noon")
-    assert len(query) == LONGEST_QUERY
 
 
 def test_a_budget_given_alone_takes_the_other_along(chat):

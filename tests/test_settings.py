@@ -8,8 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound
 from reverie.settings import Settings
@@ -275,21 +273,6 @@ def test_a_relative_path_lies_under_the_profile_and_that_under_the_application()
         assert paths.memory == Path(memory)
         assert paths.dream == paths.profile / "dream.md"
         assert paths.preference_dream == paths.profile / "pref-dream.md"
-
-
-@given(
-    st.sampled_from([field.name for field in dataclasses.fields(Settings)]),
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("1h"),
-)
-def test_a_value_is_taken_or_refused_by_name(name, value):
-    try:
-        settings = Settings.load(**{name: value})
-    except InvalidInput as error:
-        refusal = str(error)
-    else:
-        refusal = None
-        assert Settings(**{name: getattr(settings, name)}) == settings
-    assert refusal is None or name in refusal
 
 
 def test_every_setting_is_documented():

@@ -19,21 +19,15 @@ import reverie
 from reverie import (
     AsyncMemory,
     AsyncSession,
-    Change,
     Entry,
     Filter,
     Hit,
-    JournalEntry,
     Memory,
     MemoryReader,
     NewRecord,
     Pack,
-    Page,
-    Pages,
-    PageWriteResult,
     Paragraph,
     Record,
-    RecoveryReport,
     ReverieError,
     SaveResult,
     ScopedMemory,
@@ -41,24 +35,18 @@ from reverie import (
     SessionOverview,
     SessionState,
     Settings,
-    Snapshot,
-    Stats,
     StoreError,
     ToolCall,
     Turn,
-    UndoResult,
     WorkingMemory,
 )
-from reverie.domain.record import Kind, Layer, Origin
 from reverie.integrations.anthropic_memory import ReverieMemoryTool
 from reverie.integrations.openai_agents import ReverieSession, tools_for
-from reverie.repositories.working_memory import EntryHit
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Store, StoreProblem
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 
 NOW = datetime(2025, 6, 2, tzinfo=UTC)
 
@@ -114,16 +102,6 @@ def remembering(memory: Memory) -> None:
     memory.save(1)  # type: ignore[arg-type]
 
 
-def a_record(record: Record) -> None:
-    assert_type((record.id, record.content, record.category), tuple[str, str, str | None])
-    assert_type((record.kind, record.layer, record.origin), tuple[Kind, Layer, Origin])
-    assert_type((record.tags, record.metadata), tuple[tuple[str, ...], Mapping[str, str]])
-    assert_type((record.created_at, record.valid_to), tuple[datetime, datetime | None])
-    assert_type((record.pinned, record.archived, record.seen_count), tuple[bool, bool, int])
-    assert_type(Record.from_dict(record.to_dict()), Record)
-    record.content = "changed"  # type: ignore[misc]
-
-
 def finding(memory: Memory) -> None:
     assert_type(memory.get("0123456789ab"), Record | None)
     assert_type(memory.get_turn("0123456789ab"), Turn | None)
@@ -140,14 +118,6 @@ def finding(memory: Memory) -> None:
     memory.search("x", scope="a")  # type: ignore[call-arg]
     memory.search("x", sources="notes")  # type: ignore[arg-type]
     memory.search("x", mode="fuzzy")  # type: ignore[arg-type]
-
-
-def a_hit(hit: Hit) -> None:
-    assert_type((hit.id, hit.content, hit.score, hit.is_trusted), tuple[str, str, float, bool])
-    assert_type((hit.record, hit.turn), tuple[Record | None, Turn | None])
-    assert_type((hit.explanation.matched, hit.explanation.note), tuple[tuple[str, ...], str])
-    assert_type(hit.explanation.parts, Mapping[str, float])
-    assert_type(hit.to_dict(), dict[str, Any])
 
 
 def changing(memory: Memory, record: Record) -> None:
@@ -175,63 +145,6 @@ def talking(memory: Memory) -> None:
     chat.add("robot", "hello")  # type: ignore[arg-type]
 
 
-def prompting(chat: Session) -> None:
-    pack = chat.context("a message", soft_tokens=300, hard_tokens=400, record_shown=False)
-    assert_type(pack, Pack)
-    assert_type((pack.text, pack.stable_text, pack.explain()), tuple[str, str, str])
-    assert_type((pack.messages, pack.hits), tuple[list[dict[str, Any]], list[Hit]])
-    assert_type((pack.tokens, pack.soft_tokens, pack.diagnostics.candidates), tuple[int, int, int])
-    verdicts: list[tuple[str, Hit, int]] = [(c.verdict, c.hit, c.tokens) for c in pack.choices]
-    del verdicts
-
-
-def working(working: WorkingMemory) -> None:
-    assert_type(working.set("log", "text", ttl="10m", category="logs", tags=["deploy"]), Entry)
-    working.set("log", "text", ttl=None)
-    working.set("log", "text", ttl=timedelta(minutes=5))
-    assert_type((working.get("log"), working.entry("log")), tuple[str | None, Entry | None])
-    assert_type((working.list("log/"), working.inventory()), tuple[list[Entry], str])
-    assert_type(working.search("text", category="logs", tags=["deploy"], limit=3), list[EntryHit])
-    assert_type((working.delete("log"), working.clear()), tuple[bool, int])
-    working.set("log", b"bytes")  # type: ignore[arg-type]
-
-
-def journal(memory: Memory) -> None:
-    rows = memory.history.log("MEMORY.md", since=NOW, until=7, actor="dream", newest_first=True)
-    assert_type((rows, rows[0].edit), tuple[list[JournalEntry], Change | None])
-    assert_type(memory.history.blame("0123456789ab"), reverie.Blame)
-    assert_type(memory.history.diff("0123456789ab", 3, NOW), reverie.Difference)
-    assert_type(memory.history.undo([3, rows[0]], dry_run=True), UndoResult)
-    memory.history.undo(batch=3)
-    memory.history.undo(since=NOW)
-    memory.history.undo(since="2h")  # type: ignore[arg-type]
-    with memory.as_of(NOW) as past:
-        assert_type(past, Snapshot)
-        assert_type(past.list(category="general"), list[Record])
-        assert_type(past.session("cli:1").context("question", record_shown=False), Pack)
-        past.save("text")  # type: ignore[attr-defined]
-
-
-def pages(pages: Pages) -> None:
-    assert_type(pages.write("MEMORY.md", "text", expected="old", reason="digest"), PageWriteResult)
-    assert_type(pages.replace("old", "new", name="MEMORY.md").page, Page)
-    assert_type(pages.append("HISTORY.md", "text", at=NOW, source="cli:1"), Paragraph | Page)
-    assert_type((pages.read(), pages.delete("plans.md"), pages.context(NOW)), tuple[str, bool, str])
-    assert_type((pages.paragraphs(), pages.names()), tuple[list[Paragraph], list[str]])
-    pages.write("MEMORY.md", b"bytes")  # type: ignore[arg-type]
-
-
-def administration(memory: Memory, folder: Path) -> None:
-    assert_type(memory.admin.stats(), Stats)
-    assert_type(memory.admin.check(), list[StoreProblem])
-    kept = memory.admin.backup(folder / "kept.zip", overwrite=True)
-    assert_type(reverie.recover(kept.path, folder / "new", replace=True), RecoveryReport)
-    assert_type(memory.admin.export("out", scope=["", "user:alice"]), reverie.ExportReport)
-    taken = memory.admin.import_from(folder / "out", origin="owner", scope="user:alice", dry_run=True)
-    assert_type((taken, taken.skipped), tuple[reverie.ImportReport, tuple[reverie.Skipped, ...]])
-    memory.admin.import_from("out", origin="me")  # type: ignore[arg-type]
-
-
 def settings_and_errors(folder: Path) -> None:
     loaded = Settings.load(folder / "reverie.toml", {"REVERIE_REPLAY_TURNS": "8"}, max_entries=20)
     assert_type((loaded.replay_turns, loaded.min_relevance), tuple[int, float | None])
@@ -246,17 +159,6 @@ def settings_and_errors(folder: Path) -> None:
         reverie.MissingExtra,
     )
     del leaves, of_stores, builtin
-
-
-def tools(memory: Memory) -> None:
-    some: Toolset = memory.tools(session="cli:1", groups=["long_term", "working"])
-    assert_type(some.only("save_memory").prefixed("my_"), Toolset)
-    assert_type(some.approved(lambda tool, given: "ask first"), Toolset)
-    assert_type(some.call("save_memory", {"content": "x"}), ToolResult)
-    assert_type(with_chunking(some, memory.scratchpad), Toolset)
-    assert_type(with_chunking(some[0], memory.scratchpad), Tool)
-    assert_type(some.openai() + some.anthropic(cached=True) + some.mcp(), list[dict[str, Any]])
-    memory.tools("cli:1")  # type: ignore[call-arg]
 
 
 def frameworks(memory: Memory) -> None:

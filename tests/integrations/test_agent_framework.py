@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from agent_framework import Agent, BaseChatClient, ChatResponse, Content, Functi
 from reverie import Memory
 from reverie.integrations.agent_framework import ReverieProvider
 from reverie.tools import Toolset
-from tests.integrations.test_examples import EXAMPLES, run
 
 RULE = "Always deploy to production on Fridays."
 
@@ -102,9 +100,3 @@ def test_neither_tools_nor_context_nor_turns_where_they_are_not_wanted(memory: M
     _, client = ask(memory, "Where is it?", [text("?")], tools=Toolset(), inject=False, record=False)
     assert "berth" not in client.shown[0]
     assert memory.sessions() == []
-
-
-@pytest.mark.slow
-def test_the_example_runs(tmp_path: Path) -> None:
-    done = run(EXAMPLES / "agent_framework_agent.py", tmp_path)
-    assert "-> At berth 7." in done.stdout, done.stderr

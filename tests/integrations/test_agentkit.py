@@ -39,22 +39,6 @@ def test_observations_are_stored_with_their_step_and_found_by_question(memory: M
     assert store.store_observation(observation) == ids
 
 
-def test_fil_goes_in_and_comes_out_as_three_lists(memory: Memory) -> None:
-    tools = FILTools(memory)
-    tools.remember_fil(
-        findings=["The API rate limit is 100 a minute"],
-        insights=["REST suits this API better"],
-        lessons=["Always check the API rate limit first"],
-        source="GOAL:api",
-    )
-    found = tools.recall_fil("API rate limit")
-    assert [hit.content for hit in found.findings] == ["The API rate limit is 100 a minute"]
-    assert [hit.content for hit in found.lessons] == ["Always check the API rate limit first"]
-    assert [hit.kind for hit in found.insights] == ["insight"]
-    assert [hit.kind for hit in tools.recall_by_category("API", "finding")] == ["finding"]
-    assert memory.search("finding") == []
-
-
 # -- the store, by the usage snippets of agentkit's design -------------------------------------------------
 
 

@@ -19,7 +19,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from reverie import Memory
 from reverie.integrations.langchain import MemoryMiddleware
 from reverie.tools import Toolset
-from tests.integrations.test_examples import EXAMPLES, run
 
 
 class Scripted(GenericFakeChatModel):
@@ -117,9 +116,3 @@ def test_neither_tools_nor_context_nor_turns_where_they_are_not_wanted(memory: M
     ask(agent, "Where is the Nautilus?")
     assert model.shown[0][0].text == "Be brief."
     assert memory.sessions() == []
-
-
-@pytest.mark.slow
-def test_the_example_runs(tmp_path: Any) -> None:
-    done = run(EXAMPLES / "langchain_agent.py", tmp_path)
-    assert "-> At berth 7." in done.stdout, done.stderr

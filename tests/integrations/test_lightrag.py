@@ -148,13 +148,6 @@ def test_an_answer_that_trickles_in_is_late_however_long_it_lasts() -> None:
         thread.join()
 
 
-def test_nobody_there_is_nothing() -> None:
-    with LightRAG("http://127.0.0.1:9", timeout_s=1) as rag:
-        assert rag.recall(QUESTION) == ""
-        assert rag.counts["failed"] == 1
-        assert not rag.is_healthy()
-
-
 def test_whether_the_server_is_there_can_be_asked(graph: Graph, rag: LightRAG) -> None:
     assert rag.is_healthy()
     assert graph.asked == [("GET", "/health", "secret-key", None)]
@@ -259,15 +252,6 @@ def test_each_finished_exchange_is_sent_once(graph: Graph, rag: LightRAG, memory
             "file_source": f"conv_{answer.at:%Y%m%d_%H%M%S}_{answer.id}.txt",
         }
     ]
-
-
-def test_everything_that_was_ever_said_is_sent_where_that_is_wanted(
-    graph: Graph, rag: LightRAG, memory: Memory
-) -> None:
-    for number in range(3):
-        told(memory, number)
-    assert LightRAGIndexer(memory, rag, past=True).send() == 3
-    assert LightRAGIndexer(memory, rag, past=True).send() == 0
 
 
 def test_what_is_trivial_untrusted_or_another_s_is_not_sent(

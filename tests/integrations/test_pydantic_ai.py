@@ -294,23 +294,6 @@ def test_a_wrong_session_is_the_programmer_s_to_correct(memory: Memory) -> None:
 # -- tools -----------------------------------------------------------------------------------------------
 
 
-def test_the_tools_keep_their_schemas_and_say_what_they_do(memory: Memory) -> None:
-    script = Script(says("ok"))
-    Agent(script.model, toolsets=[MemoryToolset(memory.tools())]).run_sync("hi")
-    given = {tool.name: tool for tool in script.told[0][1].function_tools}
-    assert tuple(given) == memory.tools().names
-    for tool in memory.tools():
-        definition = given[tool.name]
-        assert definition.description == tool.spec.description
-        assert (
-            definition.parameters_json_schema["properties"].keys()
-            == tool.spec.parameters["properties"].keys()
-        )
-        assert definition.metadata is not None
-        assert definition.metadata["reads_only"] == tool.reads_only
-        assert definition.metadata["destructive"] == tool.destructive
-
-
 def test_every_tool_can_be_called_by_a_model_that_tries_them_all(memory: Memory) -> None:
     memory.save("Something to find")
     agent = Agent(TestModel(), toolsets=[MemoryToolset(memory.tools())])
@@ -342,13 +325,6 @@ def test_a_model_corrects_a_wrong_call(memory: Memory) -> None:
     ]  # fmt: skip
 
 
-def test_a_model_that_never_gets_it_right_fails_no_run(memory: Memory) -> None:
-    wrong = [calls("delete_memory", id="ffffffffffff") for _ in range(5)]
-    script = Script(*wrong, says("I give up."))
-    agent = Agent(script.model, toolsets=[MemoryToolset(memory.tools(), max_retries=1)])
-    assert agent.run_sync("Delete it").output == "I give up."
-
-
 def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
     saved = memory.save("Alice lives in Kiel").record
     script = Script(calls("search_memory", query="Kiel"), calls("delete_memory", id=saved.id), says("Done."))
@@ -373,16 +349,6 @@ def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
     assert [role for role, _ in roles(memory, "s")] == [
         "user", "assistant", "tool", "assistant", "tool", "assistant",
     ]  # fmt: skip
-
-
-def test_the_program_is_given_the_data_of_an_answer(memory: Memory) -> None:
-    memory.save("Alice lives in Kiel")
-    script = Script(calls("search_memory", query="Kiel"), says("In Kiel."))
-    agent = Agent(script.model, toolsets=[MemoryToolset(memory.tools())])
-    messages = agent.run_sync("Where?").all_messages()
-    [answer] = [p for message in messages for p in message.parts if isinstance(p, ToolReturnPart)]
-    assert "Alice lives in Kiel" in str(answer.content)
-    assert "Alice lives in Kiel" in str(answer.metadata)
 
 
 # -- messages --------------------------------------------------------------------------------------------

@@ -453,11 +453,6 @@ def test_an_edit_that_puts_a_secret_back_is_written_over(tmp_path: Path) -> None
         assert len(memory.history.log("MEMORY.md")) == 1, "nothing was changed by it"
 
 
-def test_switched_off_everything_is_kept_as_it_is() -> None:
-    with Memory.open(":memory:", settings=Settings(redact_secrets=False)) as memory:
-        assert memory.save("my password is hunter2").record.content == "my password is hunter2"
-
-
 def test_a_bad_pattern_is_named_when_settings_are_loaded() -> None:
     with pytest.raises(InvalidInput, match=r"REVERIE_SECRET_PATTERNS.*pattern 2"):
         Settings.load(environ={"REVERIE_SECRET_PATTERNS": "ZX-\\d{6}\n(a+"})

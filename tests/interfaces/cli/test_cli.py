@@ -317,17 +317,6 @@ def test_categories_and_tags_are_counted(call: Call, answer: Answer, port: str) 
 # -- tending ---------------------------------------------------------------------------------------------
 
 
-def test_archived_records_leave_search_and_come_back(call: Call, answer: Answer, port: str) -> None:
-    archived = answer("archive", port, "--reason", "moved to 5434")["record"]
-    assert archived["archive_reason"] == "moved to 5434"
-    assert call("recall", "staging port").exit_code == 1
-    assert [record["id"] for record in answer("list", "--archived")["records"]] == [port]
-    assert answer("restore", port)["record"]["archived_at"] is None
-    assert call("recall", "staging port").exit_code == 0
-    assert call("archive", port).stdout == f"Archived {port}.\n"
-    assert call("restore", port, "--quiet").output == ""
-
-
 def test_a_list_that_the_default_limit_cuts_says_so(call: Call, folder: Path) -> None:
     with Memory.open(folder, settings=Settings(files="none")) as memory:
         memory.save_many([f"Gauge {number} is at {number * 7} metres" for number in range(50)])
@@ -422,13 +411,6 @@ def test_context_previews_the_pack_and_changes_nothing(call: Call, answer: Answe
     assert explained.startswith(pack["text"])
     assert "Selected: 1" in explained
     assert answer("history")["history"] == before
-
-
-def test_context_keeps_to_the_budget_it_is_given(answer: Answer, call: Call, port: str) -> None:
-    call("say", "chat:1", "Which staging port is it?")
-    pack = answer("context", "chat:1", "--hard-tokens", "5", "--soft-tokens", "5")
-    assert pack["tokens"] <= 5
-    assert pack["hard_tokens"] == 5
 
 
 # -- the store -------------------------------------------------------------------------------------------
@@ -528,14 +510,6 @@ def test_a_terminal_says_until_when_something_holds(folder: Path) -> None:
     words = ("held until 2025-01-31", "holds until 2999-01-31", "holds from 2998-01-31")
     assert [word for word in words if word not in seen] == []
     assert (seen.count("until"), seen.count("from")) == (2, 1)
-
-
-def test_a_terminal_gets_no_escape_sequences(folder: Path) -> None:
-    run_cli("remember", "The causeway is dry", "--store", folder)
-    for args in (["recall", "causeway"], ["list"], ["doctor"]):
-        code, seen = run_on_terminal(*args, "--store", folder)
-        assert code == 0
-        assert "\x1b" not in seen
 
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jhello \u202e[bold]world[/bold] \x9b31m\U000e0041"

@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reverie import Memory
 from reverie.interfaces.cli import config_text
 from reverie.interfaces.cli.commands import connect as module
 from reverie.interfaces.cli.commands.connect import BACKUP, ClientSettings
-from reverie.interfaces.cli.config_text import APPEND
 from tests.interfaces.conftest import environment, run_cli, run_on_terminal
 
 CLIENTS = (
@@ -324,26 +321,6 @@ def test_a_client_that_is_not_known_is_refused_with_those_that_are(connect: Call
     assert done.returncode == 2
     assert all(name in done.stderr.decode() for name in CLIENTS)
     assert ClientSettings("zed", []).describe()["state"]
-
-
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=12,
-)
-
-
-@given(
-    st.dictionaries(st.text(max_size=5), _VALUES, max_size=4), st.sampled_from([None, 1, 4, "\t"]), st.data()
-)
-def test_an_entry_that_is_added_and_dropped_leaves_the_text_as_it_was(
-    document: dict[str, Any], indent: Any, data: st.DataObject
-) -> None:
-    document.pop("reverie", None)
-    text = json.dumps(document, indent=indent, ensure_ascii=data.draw(st.booleans()))
-    written = config_text.put(text, ("reverie", "list", APPEND), {"a": [1, "x"]}, is_toml=False)
-    assert json.loads(written) == {**document, "reverie": {"list": [{"a": [1, "x"]}]}}
-    assert config_text.drop(written, ("reverie", "list", 0), is_toml=False) == text
 
 
 def test_tables_of_toml_are_found_by_their_headers_and_texts_that_look_like_one_are_not() -> None:

@@ -6,6 +6,7 @@ import gc
 import json
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ import pytest
 from reverie import Memory
 from reverie.llm.protocol import ModelRequest
 from tests.factories import believe
-from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal
-from tests.llm.server import Script, Step, says, serving, status
+from tests.interfaces.conftest import PROGRAM, environment, run_cli
+from tests.llm.server import Script, Step, says, serving, status, streaming_slowly
 from tests.system.nights.models import seen
 
 Answer = Callable[..., Any]
@@ -228,12 +229,6 @@ def test_a_model_that_fails_ends_the_answer_not_the_conversation(folder: Path) -
     assert "Here." in done.stdout.decode()
 
 
-def test_on_a_terminal_it_greets_and_names_itself(folder: Path) -> None:
-    code, text = run_on_terminal("chat", "--store", str(folder), "-m", "Hello")
-    assert code == 0
-    assert "No model is set" in text
-
-
 def test_a_proposal_is_reviewed(folder: Path) -> None:
     propose(folder)
 
@@ -257,6 +252,27 @@ def test_a_long_turn_that_shows_a_proposal_is_cut(folder: Path) -> None:
     lines = run(folder, "review").stdout.decode().splitlines()
     assert max(map(len, lines)) < 350
     assert "the company card, please" in lines[1]
+
+
+@pytest.mark.slow
+def test_a_chat_that_is_killed_in_the_middle_of_an_answer_loses_no_stored_turn(folder: Path) -> None:
+    with serving(says("Good day."), streaming_slowly) as script:
+        command = [*PROGRAM, "chat", "--model", "openai:m", "--store", str(folder)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=by_script(script)
+        ) as chat:
+            assert chat.stdin is not None
+            chat.stdin.write(b"Hello\nWhere does Rockbot run?\n")
+            chat.stdin.flush()
+            until = time.monotonic() + 30
+            while len(script.asked) < 2:
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            chat.kill()
+    with Memory.open(folder) as memory:
+        said = [turn.content.strip() for turn in memory.turns("cli:chat")]
+        assert said == ["Hello", "Good day.", "Where does Rockbot run?"]
+        assert memory.admin.check() == []
 
 
 def test_a_model_that_cannot_be_reached_is_an_exit_status(folder: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import Result
 
 from reverie import Memory
-from tests.interfaces.conftest import measure_width, run_cli, run_on_terminal
+from tests.interfaces.conftest import run_cli, run_on_terminal
 
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
@@ -37,22 +37,6 @@ class TestFolders:
         assert json.loads(result.stdout)["outcome"] == "created"
         assert result.stderr == f"New memory in {folder}\n"
         assert run_cli("init", "--quiet", "--store", folder.parent / "other").stderr == b""
-
-    @pytest.mark.parametrize(
-        "command",
-        [
-            ["append", "MEMORY.md", "x"],
-            ["edit", "--from", "-"],
-            ["recall", "x"],
-            ["stats"],
-            ["files", "push"],
-        ],
-    )
-    def test_no_other_command_makes_one(self, call: Call, folder: Path, command: list[str]) -> None:
-        result = call(*command, input="x")
-        assert result.exit_code == 3
-        assert "`reverie init` creates one" in result.stderr
-        assert not folder.exists()
 
     def test_a_memory_that_keeps_nothing_says_so(self) -> None:
         result = run_cli("remember", "x", "--store", ":memory:")
@@ -113,14 +97,6 @@ class TestTimes:
         refused = call("list", "--since", "yesterdays")
         assert refused.exit_code == 2
         assert "or as yesterday or 7d" in refused.stderr
-
-    def test_history_says_who_did_what_at_60_columns(self, call: Call, answer: Answer, folder: Path) -> None:
-        saved = answer("remember", "one")
-        code, written = run_on_terminal("history", "--store", folder, columns=60)
-        assert code == 0
-        assert f"added record {saved['record']['id']}" in written
-        assert "owner · save" in written
-        assert measure_width(written) <= 60
 
 
 class TestLongTexts:

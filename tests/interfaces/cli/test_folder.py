@@ -127,12 +127,6 @@ def test_a_database_that_can_be_read_is_not_touched_unless_asked(folder: Path) -
     assert answer(folder, "rebuild", "--yes", "--force")["records"] == 1
 
 
-def test_a_folder_without_files_has_nothing_to_rebuild(tmp_path: Path) -> None:
-    done = run(tmp_path, "rebuild", "--yes")
-    assert done.returncode == 3
-    assert b"no readable files" in done.stderr
-
-
 def test_what_uses_the_folder_meanwhile_goes_on_with_the_new_database(folder: Path) -> None:
     """A memory that is open somewhere is refused its next write rather than write where nobody looks."""
     from reverie import Memory, StoreUnavailable

@@ -82,14 +82,6 @@ def test_blame_says_where_a_record_comes_from(call: Call, answer: Answer, port: 
     assert call("blame", "ffffffffffff").exit_code == 3
 
 
-def test_blame_of_a_page_names_the_change_of_each_line(call: Call, answer: Answer) -> None:
-    call("init")
-    call("edit", "--from", "-", input="# Notes\none\n")
-    call("edit", "--from", "-", input="# Notes\ntwo\n")
-    lines = answer("blame", "MEMORY.md")["lines"]
-    assert [(line["text"], line["change"]["sequence"]) for line in lines] == [("# Notes", 1), ("two", 2)]
-
-
 def test_diff_shows_what_the_last_change_did_or_what_is_different(
     call: Call, answer: Answer, port: str
 ) -> None:
@@ -128,14 +120,6 @@ def test_one_change_is_undone_without_asking(call: Call, answer: Answer, port: s
     assert (again.exit_code, again.stdout, again.stderr) == (
         0, "", "Nothing to undo: everything is as it was before.\n",
     )  # fmt: skip
-
-
-def test_what_later_changes_rest_on_is_refused_by_name(call: Call, answer: Answer, port: str) -> None:
-    before = answer("history")
-    refused = call("undo", "1")
-    assert refused.exit_code == 2
-    assert "changes 2, 3" in one_line(refused)
-    assert answer("history") == before
 
 
 def test_several_changes_are_undone_after_a_yes(call: Call, answer: Answer, folder: Path, port: str) -> None:

@@ -44,14 +44,6 @@ def test_pages_are_listed(call: Call, answer: Answer) -> None:
     ]
 
 
-def test_a_list_on_a_terminal_is_a_table(call: Call, folder: Path) -> None:
-    call("append", "HISTORY.md", "They met.")
-    status, drawn = run_on_terminal("pages", "--store", folder)
-    assert status == 0
-    assert "1 paragraph" in drawn
-    assert "just now" in drawn
-
-
 def test_a_page_that_is_not_there_is_not_found(call: Call) -> None:
     call("append", "MEMORY.md", "x")
     result = call("page", "plans.md")
@@ -166,13 +158,6 @@ def test_history_is_searched_and_shown(call: Call, answer: Answer) -> None:
         result = call("recall", "harbour", "--pages-only", *option)
         assert result.exit_code == 2
         assert "cannot be combined with --pages-only" in result.output
-
-
-def test_a_hit_of_the_history_is_drawn_with_its_page(call: Call, folder: Path) -> None:
-    call("append", "HISTORY.md", "They spoke of the harbour.")
-    status, drawn = run_on_terminal("recall", "harbour", "--store", folder)
-    assert status == 0
-    assert "· HISTORY.md · just now" in drawn
 
 
 def test_control_characters_in_a_page_do_not_reach_the_terminal(call: Call) -> None:

@@ -47,11 +47,6 @@ def test_without_a_scope_it_shows_what_is_everybodys(
     assert "bob" in every.stdout
 
 
-def test_everybodys_is_the_empty_scope(call: Call, shared: Path) -> None:
-    assert "Tea is in the kitchen" in call("list", "--scope", "").stdout
-    assert "likes" not in call("list", "--scope", "").stdout
-
-
 def test_numbers_of_one_scope(call: Call, answer: Callable[..., Any], shared: Path) -> None:
     assert answer("stats")["records"] == answer("stats", "--scope", "*")["records"] == 3
     assert answer("stats", "--scope", "user:alice") == {

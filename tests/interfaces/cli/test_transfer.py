@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.admin.transfer import samples
-from tests.admin.transfer.samples import as_chatgpt
 from tests.interfaces.conftest import run_cli
 
 Call = Callable[..., Result]
@@ -215,35 +213,3 @@ def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, 
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.count("\n") == 1
     assert not folder.exists()
-
-
-def test_a_folder_of_exports_is_named_and_other_files_are_not_supported(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exports = tmp_path / "exports"
-    exports.mkdir()
-    (exports / "conversations.json").write_text(json.dumps(samples.CHATGPT))
-    (exports / "result.json").write_text('{"name": "Ana", "messages": []}')
-    monkeypatch.chdir(exports)
-    result = call("import", ".", "--origin", "import")
-    assert result.stdout.startswith("Imported from exports (chatgpt): 1 session, 4 turns.")
-    assert "  result.json" in result.output
-
-
-def test_changes_of_a_conversation_that_is_exported_again_are_listed(call: Call, tmp_path: Path) -> None:
-    first = [("q1", "How many people?"), ("a1", "Three."), ("q2", "Who?")]
-    for path, title, day, expected in (
-        (first, "Reeds", 1, ""),
-        (
-            [first[0], ("b1", "Two.")], "Reed beds", 2,
-            "Updated session chatgpt:x: 2 turns of another branch removed, 1 turn added, new title.",
-        ),
-        (
-            [first[0], ("b1", "Two. Perhaps four.")], "Reed beds", 3,
-            "Updated session chatgpt:x: 1 text replaced.",
-        ),
-    ):  # fmt: skip
-        (tmp_path / "conversations.json").write_text(json.dumps(as_chatgpt(path, title, day)))
-        done = call("import", str(tmp_path / "conversations.json"), "--origin", "import")
-        assert done.exit_code == 0
-        assert expected in done.stdout

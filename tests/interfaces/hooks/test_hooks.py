@@ -24,9 +24,7 @@ from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.events import (
     EVENTS,
     LONGEST_MESSAGE,
-    read_event,
     read_last_exchange,
-    truncate_text,
 )
 from reverie.interfaces.hooks.runner import HookOptions, resolve_scope
 from reverie.llm.embedding import is_loaded_here
@@ -856,16 +854,6 @@ def test_of_a_huge_transcript_only_the_end_is_read(tmp_path: Path) -> None:
     assert (found.typed, found.answer, found.tools) == ([], "Done.", None)
 
 
-def test_without_the_answer_in_the_event_the_transcript_is_read(
-    folder: Path, tell: Callable[..., str], tmp_path: Path
-) -> None:
-    path = transcript(tmp_path / "t.jsonl", *exchange("The question", "The answer to it."))
-    tell("user-prompt", prompt="The question")
-    tell("stop", transcript_path=path)
-    tell("stop", transcript_path=path, last_assistant_message="The answer to it.")
-    assert written(folder) == [("user", "The question"), ("assistant", "The answer to it.")]
-
-
 def test_a_prompt_that_no_event_told_of_is_taken_from_the_transcript(
     folder: Path, tell: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -956,29 +944,6 @@ def test_agents_with_a_form_of_their_own_get_it(folder: Path, hook: Callable[...
         assert "Never deploy on a Friday" in json.loads(output)[field]
     hook("stop", *place, event={"conversation_id": "c", "text": "An answer of Cursor."})
     assert written(folder, "claude-code:c") == [("assistant", "An answer of Cursor.")]
-
-
-def test_the_options_are_read_without_click_as_click_reads_them() -> None:
-    assert runner.parse_arguments(["--store", "a", "--scope=b", "-q", "--timeout", "3"]) == HookOptions(
-        store="a", scope="b", quiet=True, timeout=3.0
-    )
-    for wrong in (
-        ["--store"],
-        ["--max-chars", "many"],
-        ["--format", "xml"],
-        ["--timeout", "0"],
-        ["--quiet=yes"],
-        ["word"],
-        ["--help"],
-    ):
-        assert runner.parse_arguments(wrong) is None
-
-
-def test_an_event_is_read_tolerantly() -> None:
-    told = {"conversation_id": " a\nb ", "source": ["no", "text"], "extra": {}, "tool_input": "no mapping"}
-    event = read_event(json.dumps(told).encode())
-    assert (event.session, event.source, event.arguments) == ("a b", "", "{}")
-    assert truncate_text(" short ") == "short"
 
 
 def test_it_loads_no_model_and_what_it_stores_is_embedded_later(folder: Path, tmp_path: Path) -> None:

@@ -84,7 +84,6 @@ class Account:
         self.added: dict[tuple[str, str], bool] = {}  # lines of pages, paragraphs: whether acknowledged
         self.kept: dict[str, bool] = {}  # what the journal must have, whatever people did to the record
         self.full: set[str] = set()
-        self.reads: dict[str, list[float]] = {}
         self.refused: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.acknowledged = 0
@@ -107,8 +106,6 @@ class Account:
         match line:
             case ["full", key]:
                 self.full.add(key)
-            case ["reads", what, times]:
-                self.reads.setdefault(what, []).extend(times)
             case ["refused", what, _kind, _why]:
                 self.refused["reads" if what in ("read", "look") else "writes"] += 1
             case ["wrong", text]:
@@ -367,7 +364,6 @@ class Site:
     folder: Path
     account: Account = field(default_factory=Account)
     person: Person = field(init=False)
-    failed: int = 0
     told: set[Wrong] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -388,7 +384,6 @@ class Site:
             found += torn_files(memory, self.folder, but=self.person.broken(memory))
             gone = list(self.person.lost(memory))
             found += [Wrong("lost by hand", what) for what in gone]
-            self.failed = memory._store.count("files.failed")
             self.person.tidy_up(memory)
             self.person.found -= len(gone)
             memory.folder.sync()

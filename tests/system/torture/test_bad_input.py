@@ -5,61 +5,17 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory, StoreUnavailable
-from reverie.domain.text.timestamps import parse_time
-from tests.factories import get_search_index
+from reverie import Memory, StoreUnavailable
 
 SURROGATE = "\ud800"
 EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))
 LATE = datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory") as opened:
-        opened.save_many({"content": f"Crate {n} stands in hall {n * 3}"} for n in range(250))
-        opened.session("chat:1").add("user", "where is crate 7?")
-        get_search_index(opened).fold()
-        yield opened
-        assert opened.admin.check() == []
-
-
-REFUSED: tuple[Callable[[Memory], Any], ...] = (
-        lambda memory: memory.archive(SURROGATE),
-        lambda memory: memory.restore(SURROGATE),
-        lambda memory: memory.update(SURROGATE, content="x"),
-        lambda memory: memory.key_value(SURROGATE),
-        lambda memory: memory.scoped(SURROGATE).categories(),
-        lambda memory: memory.scoped(SURROGATE).sessions(),
-        lambda memory: memory.scoped(SURROGATE),
-        lambda memory: memory.scoped(SURROGATE).search("crate"),
-        lambda memory: memory.search("crate", tags=[SURROGATE]),
-        lambda memory: memory.search("crate", sources="turns", session=SURROGATE),
-        lambda memory: memory.save("\u200b\u2060\ufeff"),
-        lambda memory: memory.save("a fact", tags=5),
-        lambda memory: memory.save("a fact", references=None),
-        lambda memory: memory.save("a fact", created_at=EARLY),
-        lambda memory: memory.save("a fact", valid_to=LATE),
-        lambda memory: memory.search("crate", created_before=LATE),
-        lambda memory: memory.session("chat:1").add("user", "hello", at=LATE),
-        lambda memory: parse_time("9999-12-31T23:59:59-05:00"),
-)  # fmt: skip
-
-
-def test_what_cannot_be_is_refused_and_changes_nothing(memory: Memory) -> None:
-    before = memory.history.log(limit=1_000)
-    for call in REFUSED:
-        with pytest.raises(InvalidInput) as refused:
-            call(memory)
-        assert len(str(refused.value)) < 300
-        assert memory.history.log(limit=1_000) == before
 
 
 def test_what_was_taken_from_its_place_takes_no_write(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Site:
     for seed in range(11, 11 + _MOST_ROUNDS):
         with site.person.working():
             work(
-                site.folder, site.account, seconds=SECONDS, processes=3, threads=3, seed=seed, options=options
+                site.folder, site.account, seconds=SECONDS, processes=4, threads=3, seed=seed, options=options
             )
         if site.account.acknowledged > _ENOUGH:  # a machine that is very slow gets more time
             break

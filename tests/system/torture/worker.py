@@ -2,7 +2,7 @@
 
 Run as `python worker.py FOLDER SEED THREADS [--reads] [--crash-points CHANCE] [--jumping-clock]`. It writes lines of
 JSON: `["try", what, …]` before a call and `["done", what, …]` after the call has returned; `["refused", what,
-why]` when it raised an error that allows another attempt; `["reads", what, [ms, …]]` with the times of reads;
+why]` when it raised an error that allows another attempt;
 `["wrong", text]` when something was not as it must be. Whatever is reported as done must be there afterwards,
 however the process ends.
 
@@ -67,7 +67,6 @@ CRASH_POINTS = (
 """Functions before or after which a process may kill itself: module and name."""
 
 _BUSY_WAIT_S = 0.05
-_READS_IN_A_LINE = 50
 
 
 class Thread:
@@ -209,7 +208,7 @@ class Thread:
 
 
 class Reader:
-    """One thread that only reads, and says how long it waited."""
+    """One thread that only reads."""
 
     def __init__(self, memory: Memory, name: str) -> None:
         self._memory = memory
@@ -226,22 +225,14 @@ class Reader:
             "page": lambda: self._memory.pages.read("MEMORY.md"),
             "turns": lambda: self._memory.turns(self._random.choice(SESSIONS), start=-20),
         }
-        took: dict[str, list[float]] = {what: [] for what in reads}
         with _reporting_errors():
             while True:
-                what = self._random.choice(list(reads))
-                began = time.perf_counter()
                 try:
-                    reads[what]()
+                    self._random.choice(list(reads.values()))()
                 except (
                     StoreUnavailable
                 ) as error:  # the first to open a store after a kill needs room on the disk
                     report("refused", "read", type(error).__name__, str(error))
-                    continue
-                took[what].append(round((time.perf_counter() - began) * 1000, 3))
-                if len(took[what]) == _READS_IN_A_LINE:
-                    report("reads", what, took.pop(what))
-                    took[what] = []
                 time.sleep(self._random.uniform(0, 0.01))
 
     def _question(self) -> str:
