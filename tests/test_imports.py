@@ -52,7 +52,7 @@ def test_the_memory_is_imported_without_models_tools_and_administration() -> Non
         snapshot tools
     """
     assert list_below(imported, *(f"reverie.{part}" for part in unneeded.split())) == []
-    assert not imported & {"asyncio", "click", "rich", "anyio", "pydantic", "httpx"}
+    assert not imported & {"asyncio", "click", "rich", "anyio", "pydantic", "httpx", "opentelemetry"}
     assert not imported & SLOW
 
 
@@ -79,6 +79,14 @@ def test_a_prompt_is_answered_without_what_only_others_need(tmp_path: Path) -> N
     assert not imported & SLOW
 
 
+def test_every_public_name_is_there_and_no_other() -> None:
+    for name in reverie.__all__:
+        assert getattr(reverie, name) is not None
+        assert name in dir(reverie)
+    with pytest.raises(AttributeError, match="no attribute 'Memroy'"):
+        reverie.Memroy  # type: ignore[attr-defined]  # noqa: B018
+
+
 def test_importing_the_memory_compiles_no_regular_expression_of_the_package() -> None:
     program = """
         import json, re, sqlite3, sys
@@ -96,15 +104,3 @@ def test_importing_the_memory_compiles_no_regular_expression_of_the_package() ->
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False
     )
     assert not done.stderr
-
-
-@pytest.mark.parametrize("name", reverie.__all__)
-def test_every_public_name_is_there(name: str) -> None:
-    assert getattr(reverie, name) is not None
-    assert name in dir(reverie)
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    wrong = "Memroy"
-    with pytest.raises(AttributeError, match="no attribute 'Memroy'"):
-        getattr(reverie, wrong)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from reverie.context import render
-from reverie.context.pack import NOTHING_KNOWN
 from reverie.context.retrieval import LONGEST_QUERY
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change
@@ -252,14 +251,6 @@ def test_the_window_holds_the_last_fifty_turns_and_twenty_are_replayed(chat, sto
     assert len(store.turns(session=ID)) == 120
 
 
-def test_what_others_added_is_seen_at_the_next_call(start):
-    one, other = start(), start()
-    one.add("user", "first")
-    assert len(other.turns()) == 1
-    one.add("user", "second")
-    assert [turn.content for turn in other.turns()] == ["first", "second"]
-
-
 # -- state -------------------------------------------------------------------------------------------------
 
 
@@ -354,32 +345,6 @@ def test_memory_cannot_be_crowded_out_by_untrusted_records(chat, store):
     chat.add("assistant", "good evening")
     chat.add("user", "When is it noon and the harbour opens?")
     assert recalled(chat.context()) == [fact.content]
-
-
-def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_records(chat, store):
-    for number in range(7):
-        remember(store, f"fact {number}")
-    remember(store, "from the web", origin="web")
-    remember(store, "another's", scope="user:bob")
-    remember(store, "long over", valid_to=START)
-    chat.add("user", "hello there")
-    pack = chat.context()
-    assert [hit.content for hit in pack.hits] == [f"fact {number}" for number in (6, 5, 4, 3, 2)]
-    assert pack.text.startswith(f"{NOTICE}\n\n{NOTHING_KNOWN}\n\n{render.RECENT_HEADER}")
-    chat.add("assistant", "hello")
-    remember(store, "newer than that")
-    chat.add("user", "well well")
-    assert chat.context().hits == []
-
-
-def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):
-    remember(store, "fact")
-    chat.add("user", "hello there")
-    state = chat.state
-    summed_up = replace(state, summary="They greeted.", window_start=1)
-    store.commit([Change(before=state, after=summed_up)], actor="test", at=START)
-    chat.add("user", "well well")
-    assert chat.context().hits == []
 
 
 def test_what_was_shown_is_left_out_until_its_turn_has_scrolled_out(chat, store):

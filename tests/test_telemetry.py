@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -208,16 +207,6 @@ def test_nothing_is_recorded_while_it_is_off(recorded: Recorded) -> None:
     with Memory.open(":memory:", settings=Settings(files="none", embedder=None)) as memory:
         memory.save("Tea is at four")
     assert not recorded.exporter.get_finished_spans()
-
-
-@pytest.mark.slow
-def test_nothing_is_imported_while_it_is_off() -> None:
-    code = (
-        "import sys; from reverie import Memory\n"
-        "with Memory.open(':memory:') as memory: memory.save('Tea is at four'); memory.search('tea')\n"
-        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_without_the_package_the_memory_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ _REASONING = defer_regex(
 """Reasoning between its marks; some servers cut the opening mark off."""
 
 _OPENING = defer_regex(
-    r"""\{(?:\s|//[^\n]{0,500}\n|/\*.{0,500}?\*/)*+(?:["'}]|\w++\s*+:\s*+[\w"'{\[-])|\[\s*+["'{\[\]]""",
+    r"""\{(?>(?:\s|//[^\n]{0,500}\n|/\*.{0,500}?\*/)*)(?:["'}]|\w++\s*+:\s*+[\w"'{\[-])|\[\s*+["'{\[\]]""",
     re.DOTALL,
 )
 """Beginning of an object or a list, and not a bracket in prose."""

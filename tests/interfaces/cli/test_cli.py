@@ -57,13 +57,6 @@ def test_every_command_has_a_help_that_begins_like_its_line_in_the_list() -> Non
             assert "..." not in result.output.partition("\nCommands:\n")[2], name
 
 
-def test_a_group_without_a_command_is_one_line_of_error(call: Call) -> None:
-    for name in ("model", "token"):
-        result = call(name)
-        assert result.exit_code == 2
-        assert result.stderr == f"reverie: Missing command; see `reverie {name} --help`\n"
-
-
 # -- remember --------------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,9 @@ CLIENTS = (
 )
 
 
+Connect = Callable[..., Any]
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home, to which the variables of clients do not lead away."""
@@ -36,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def connect(home: Path) -> Callable[..., Any]:
+def connect(home: Path) -> Connect:
     """Run `reverie connect` with a memory in that home."""
 
     def run(*arguments: str) -> Any:
@@ -49,9 +52,7 @@ def list_files(home: Path) -> list[Path]:
     return sorted(path for path in home.rglob("*") if path.is_file())
 
 
-def test_every_client_gets_its_settings_once_and_loses_them_again(
-    home: Path, connect: Callable[..., Any]
-) -> None:
+def test_every_client_gets_its_settings_once_and_loses_them_again(home: Path, connect: Connect) -> None:
     for client in CLIENTS:
         assert connect(client, "--check").returncode == 1
         done = connect(client, "--yes")
@@ -72,7 +73,7 @@ def test_every_client_gets_its_settings_once_and_loses_them_again(
     assert not (home / "memory").exists()
 
 
-def test_the_settings_start_the_server_and_run_the_hooks(home: Path, connect: Callable[..., Any]) -> None:
+def test_the_settings_start_the_server_and_run_the_hooks(home: Path, connect: Connect) -> None:
     connect("claude-code", "--yes", "--scope", "user:al ice")
     server = json.loads((home / ".claude.json").read_text())["mcpServers"]["reverie"]
     assert server["alwaysLoad"] is True
@@ -102,7 +103,7 @@ def test_the_settings_start_the_server_and_run_the_hooks(home: Path, connect: Ca
         assert len(memory.scoped("user:al ice").turns("claude-code:s")) == 1
 
 
-def test_codex_trusts_the_hooks_that_its_user_has_seen(home: Path, connect: Callable[..., Any]) -> None:
+def test_codex_trusts_the_hooks_that_its_user_has_seen(home: Path, connect: Connect) -> None:
     (home / ".codex").mkdir()
     before = (
         '# mine\nmodel = "gpt"  # the model\n\n[[hooks.Stop]]\nhooks = [{ type = "command", command = "u" }]'
@@ -128,7 +129,7 @@ def test_codex_trusts_the_hooks_that_its_user_has_seen(home: Path, connect: Call
     assert list_files(home) == [path]
 
 
-def test_what_else_is_in_a_file_stays_as_it_was_written(home: Path, connect: Callable[..., Any]) -> None:
+def test_what_else_is_in_a_file_stays_as_it_was_written(home: Path, connect: Connect) -> None:
     cases = {
         "zed": (
             ".config/zed/settings.json",
@@ -169,7 +170,7 @@ def test_what_else_is_in_a_file_stays_as_it_was_written(home: Path, connect: Cal
 
 
 def test_what_a_person_changed_meanwhile_stays_when_the_settings_are_removed(
-    home: Path, connect: Callable[..., Any]
+    home: Path, connect: Connect
 ) -> None:
     path = home / ".cursor" / "mcp.json"
     path.parent.mkdir()
@@ -185,9 +186,7 @@ def test_what_a_person_changed_meanwhile_stays_when_the_settings_are_removed(
     assert set(json.loads(path.read_text())["mcpServers"]) == {"a", "b"}
 
 
-def test_hooks_of_others_are_kept_and_earlier_ones_of_ours_replaced(
-    home: Path, connect: Callable[..., Any]
-) -> None:
+def test_hooks_of_others_are_kept_and_earlier_ones_of_ours_replaced(home: Path, connect: Connect) -> None:
     path = home / ".claude" / "settings.json"
     path.parent.mkdir()
     ours = {"type": "command", "command": "/old/bin/reverie hook stop --store /old", "timeout": 15}
@@ -205,7 +204,7 @@ def test_hooks_of_others_are_kept_and_earlier_ones_of_ours_replaced(
 
 
 def test_a_file_that_cannot_be_changed_is_named_and_nothing_is_written(
-    home: Path, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    home: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hooks, servers = home / ".cursor" / "hooks.json", home / ".cursor" / "mcp.json"
     hooks.parent.mkdir()
@@ -254,16 +253,14 @@ def test_a_file_that_cannot_be_changed_is_named_and_nothing_is_written(
         assert toml.read_text() == text
 
 
-def test_if_one_file_cannot_be_written_the_others_are_as_before(
-    home: Path, connect: Callable[..., Any]
-) -> None:
+def test_if_one_file_cannot_be_written_the_others_are_as_before(home: Path, connect: Connect) -> None:
     (home / ".claude").write_text("a file in the way")
     done = connect("claude-code", "--yes")
     assert (done.returncode, done.stdout.count(b"+++")) == (4, 2)
     assert list_files(home) == [home / ".claude"]
 
 
-def test_a_person_is_asked_and_can_refuse(home: Path, connect: Callable[..., Any]) -> None:
+def test_a_person_is_asked_and_can_refuse(home: Path, connect: Connect) -> None:
     code, shown = run_on_terminal(
         "connect", "zed", "--store", home / "memory", reply="n", columns=200, HOME=str(home)
     )
@@ -280,9 +277,7 @@ def test_a_person_is_asked_and_can_refuse(home: Path, connect: Callable[..., Any
     assert (done.returncode, b"--yes" in done.stderr) == (2, True)
 
 
-def test_without_a_name_the_clients_are_listed_with_their_state(
-    home: Path, connect: Callable[..., Any]
-) -> None:
+def test_without_a_name_the_clients_are_listed_with_their_state(home: Path, connect: Connect) -> None:
     (home / ".codex").mkdir()
     (home / ".cursor").mkdir()
     (home / ".cursor" / "mcp.json").write_text("{")
@@ -296,7 +291,7 @@ def test_without_a_name_the_clients_are_listed_with_their_state(
     assert "gemini\tGemini CLI\tconnected" in connect().stdout.decode()
 
 
-def test_the_settings_can_be_printed_to_be_written_by_hand(home: Path, connect: Callable[..., Any]) -> None:
+def test_the_settings_can_be_printed_to_be_written_by_hand(home: Path, connect: Connect) -> None:
     printed = connect("codex", "--print").stdout.decode()
     assert tomllib.loads(printed)["mcp_servers"]["reverie"]["required"] is True
     _, _, text = connect("vscode", "--print").stdout.decode().partition("\n")
@@ -305,7 +300,7 @@ def test_the_settings_can_be_printed_to_be_written_by_hand(home: Path, connect: 
 
 
 def test_a_folder_of_the_environment_is_taken(
-    home: Path, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    home: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "claude"))
@@ -316,7 +311,7 @@ def test_a_folder_of_the_environment_is_taken(
     ]  # fmt: skip
 
 
-def test_a_client_that_is_not_known_is_refused_with_those_that_are(connect: Callable[..., Any]) -> None:
+def test_a_client_that_is_not_known_is_refused_with_those_that_are(connect: Connect) -> None:
     done = connect("emacs")
     assert done.returncode == 2
     assert all(name in done.stderr.decode() for name in CLIENTS)

@@ -21,21 +21,14 @@ from reverie import Memory
 from reverie.interfaces.hooks.client import get_socket_path
 from reverie.interfaces.hooks.server import HookServer
 from tests.interfaces.conftest import environment
+from tests.interfaces.hooks.conftest import ENTRY
 from tests.interfaces.mcp.peers import Wire
 
-ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.entry import main; main()"]
 SEEN = """
 import sys
 from reverie.interfaces.hooks import client
 client.run_hook(sys.argv[2:])
 """
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith(("REVERIE_", "CLAUDE_")):
-            monkeypatch.delenv(name)
 
 
 @pytest.fixture
