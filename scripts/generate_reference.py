@@ -32,7 +32,7 @@ from reverie.repositories.subjects import SubjectIndex
 from reverie.tools import DEFAULT_GROUPS, GROUPS, memory_tools
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
-WIDTH = 100
+WIDTH = 120
 FURTHER = (Worker, MemoryFolder, KeyValueStore, PromptLog, SubjectIndex)
 """Classes that a user meets as attributes of public ones."""
 INTERNAL = {
