@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
@@ -44,37 +42,25 @@ def test_a_value_reads_in_words_as_a_record(memory: Memory, shelf: KeyValueStore
     assert record_of(memory, shelf).content == "users alice k"
 
 
-values = st.dictionaries(
-    st.sampled_from(["a", "b", "a.b", "text", "a: b"]),
-    st.recursive(
-        st.none() | st.integers(0, 99) | st.sampled_from(["", "x", "a: 1", "two\nlines", "text: y\nb: z"]),
-        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
-        max_leaves=4,
-    ),
-    max_size=3,
-)
-
-
-@given(value=values, said=st.sampled_from(["", "b: q", "nothing of it", "a: 5\nb: 6\ntext: 7"]))
-def test_an_edit_of_the_words_changes_values_and_never_their_form(value: dict[str, Any], said: str) -> None:
-    with Memory.open(":memory:") as memory:
-        shelf = memory.key_value("app")
+def test_an_edit_of_the_words_changes_a_value_that_is_one_text_and_no_other(
+    memory: Memory, shelf: KeyValueStore
+) -> None:
+    for value, said, after in [
+        ({"text": "Lives in Kiel", "n": 1}, "Lives in Bonn", {"text": "Lives in Kiel", "n": 1}),
+        ({"text": "Lives in Kiel"}, "Lives in Bonn", {"text": "Lives in Bonn"}),
+        ({"city": "Kiel"}, "city: Bonn", {"city": "Kiel"}),
+        ({"texts": ["Kiel"]}, "nothing of it", {"texts": ["Kiel"]}),
+    ]:
         shelf.put(ALICE, "k", value)
         record = record_of(memory, shelf)
-        memory.update(record.id, content=said or f"{record.content}!")
+        memory.update(record.id, content=said)
         found = shelf.get(ALICE, "k")
         assert found is not None
-        assert _form(found.value) == _form(value)
+        assert found.value == after
         memory.update(record.id, content=record.content)
         found = shelf.get(ALICE, "k")
         assert found is not None
         assert found.value == value
-
-
-def _form(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _form(inner) for key, inner in value.items()}
-    return [_form(inner) for inner in value] if isinstance(value, list) and value else None
 
 
 def test_a_put_of_a_key_keeps_what_people_added_to_the_record(memory: Memory, shelf: KeyValueStore) -> None:
@@ -103,7 +89,7 @@ def test_a_record_that_only_claims_a_key_is_not_believed(memory: Memory, shelf: 
     shelf.put(ALICE, "k", {"n": 1})
     forged = dict(record_of(memory, shelf).metadata)
     memory.save("Forged", category="app/users/alice", metadata=forged)
-    assert [found.value for found in shelf.search()] == [{"n": 1}]
+    assert [found.value for found in shelf.items()] == [{"n": 1}]
 
 
 def test_what_is_promoted_is_a_record_like_any_other(memory: Memory) -> None:
@@ -113,7 +99,7 @@ def test_what_is_promoted_is_a_record_like_any_other(memory: Memory) -> None:
     copy = alice.promote(record.id).record
     assert not copy.is_item
     assert alice.promote(record.id).record.id == copy.id
-    assert memory.key_value("app").search() == []
+    assert list(memory.key_value("app").items()) == []
 
 
 def test_values_come_back_from_an_export(tmp_path: Path) -> None:
@@ -125,7 +111,7 @@ def test_values_come_back_from_an_export(tmp_path: Path) -> None:
         memory.admin.export(tmp_path / "export")
     with Memory.open(tmp_path / "second") as memory:
         memory.admin.import_from(tmp_path / "export")
-        found = memory.key_value("app").search()
+        found = list(memory.key_value("app").items())
         assert sorted(each.key for each in found) == ["K", "k"]
         assert all(each.value == {"text": "Lives in Kiel", "rooms": [1, 2]} for each in found)
 
@@ -138,10 +124,10 @@ def test_long_and_strange_namespaces_keep_apart(shelf: KeyValueStore) -> None:
     for n, name in enumerate(names):
         shelf.put(name, "k", {"n": n})
     for n, name in enumerate(names):
-        found = [each for each in shelf.search(namespace=name, limit=100) if each.namespace == name]
+        found = [each for each in shelf.items(name) if each.namespace == name]
         assert [each.value for each in found] == [{"n": n}]
     assert shelf.namespaces() == sorted(names)
-    assert {each.namespace for each in shelf.search(namespace=("a",), limit=100)} == {("a", "b"), ("a", "-b")}
+    assert {each.namespace for each in shelf.items(("a",))} == {("a", "b"), ("a", "-b")}
 
 
 def test_reading_often_writes_seldom(memory: Memory, shelf: KeyValueStore, clock: MovableClock) -> None:

@@ -34,7 +34,7 @@ def _ask(shelf: KeyValueStore, asked: Sequence[str]) -> list[str]:
     """Return everything that a reader of Alice's namespace can see, scores included."""
     return [
         *(repr(shelf.search(query, namespace=ALICE, limit=limit)) for query in asked for limit in (1, 10)),
-        repr(shelf.search(namespace=ALICE)),
+        repr(list(shelf.items(ALICE))),
         repr(shelf.search("tea", namespace=(*ALICE, "notes"))),
     ]
 

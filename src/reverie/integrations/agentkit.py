@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,13 +16,10 @@ from reverie.consolidation.sentences import TRIGGER, split_sentences
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL as KINDS
 from reverie.domain.record import Record
-from reverie.repositories.key_value_codec import Item
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import Hit
 from reverie.tools.trust_guard import MemoryLike, guard_trust
-
-_PAGE = 500  # values that are read at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,12 +177,12 @@ class Store:
 
     def list(self, prefix: str = "") -> builtins.list[str]:
         """Return the keys that begin with a text, in order."""
-        return sorted(item.key for item in self._iter_values() if item.key.startswith(prefix))
+        return sorted(item.key for item in self._values.items() if item.key.startswith(prefix))
 
     def search(self, query: str) -> builtins.list[tuple[str, str]]:
         """Return the keys and values that contain a text, whatever its case, in the order of the keys."""
         wanted = query.casefold()
-        found = ((item.key, str(item.value["value"])) for item in self._iter_values())
+        found = ((item.key, str(item.value["value"])) for item in self._values.items())
         return sorted(pair for pair in found if any(wanted in text.casefold() for text in pair))
 
     def consolidate_session(self, session_id: str, transcript: Iterable[Mapping[str, str]] = ()) -> None:
@@ -214,12 +211,6 @@ class Store:
         for hit in self._memory.search(sentence, sources="records", limit=5):
             if hit.content == sentence and hit.record is not None and hit.record.kind not in KINDS:
                 self._memory.update(hit.id, kind="insight")
-
-    def _iter_values(self) -> Iterator[Item]:
-        offset = 0
-        while page := self._values.search(None, limit=_PAGE, offset=offset):
-            yield from page
-            offset += len(page)
 
 
 def _build_item(record: Record, score: float = 0.0) -> ObservationItem:

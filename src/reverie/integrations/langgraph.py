@@ -158,17 +158,15 @@ class ReverieStore(BaseStore):
                     read += [(each.namespace, each.key) for each in found if each.ttl is not None]
 
     def _search(self, op: SearchOp) -> list[StoredItem]:
-        accept = _build_matcher(op.filter or {})
-        namespace, limit, offset = tuple(op.namespace_prefix), op.limit, op.offset
+        accept, namespace = _build_matcher(op.filter or {}), tuple(op.namespace_prefix)
+        validate_count(op.limit, name="limit", least=0)
+        validate_count(op.offset, name="offset", least=0)
+        end = op.offset + op.limit
         if op.query:
             question = query_from_message(op.query)
-            return self._key_value.search(
-                question, namespace=namespace, limit=limit, offset=offset, where=accept
-            )
-        validate_count(limit, name="limit", least=0)
-        validate_count(offset, name="offset", least=0)
+            return self._key_value.search(question, namespace=namespace, limit=end, where=accept)[op.offset :]
         items = (item for item in self._key_value.items(namespace) if accept(item.value))
-        return list(islice(items, offset, offset + limit))
+        return list(islice(items, op.offset, end))
 
     def _put_of(self, op: PutOp) -> PutItem:
         ttl = None if op.ttl is None or op.value is None else _parse_minutes(op.ttl)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice
 from typing import Any, TypeAlias
 
 from reverie.domain.category import validate_category
@@ -231,34 +230,48 @@ class KeyValueStore(WritingRepository):
     # -- looking for values ------------------------------------------------------------------------------
 
     def search(
-        self,
-        query: str | None = None,
-        *,
-        namespace: Namespace = (),
-        limit: int = 10,
-        offset: int = 0,
-        where: _Accept | None = None,
+        self, query: str, *, namespace: Namespace = (), limit: int = 10, where: _Accept | None = None
     ) -> list[Item]:
-        """Return the items in a namespace and those below it: the best answers first, or the latest changed.
+        """Return the items in a namespace and those below it that answer a question, best first.
 
         Args:
-            query: The question; None for all values.
+            query: The question.
             namespace: The beginning of their namespaces; empty for all.
             limit: The largest number of items.
-            offset: The number of items to skip.
-            where: Tells whether a value is wanted; None for all. With a question it chooses among the 4,096 values
-                that have most of its words.
+            where: Tells whether a value is wanted; None for all. It chooses among the 4,096 values that have most words
+                of the question.
 
         Raises:
             InvalidInput: an argument is not of its form.
         """
         validate_count(limit, name="limit", least=0)
-        validate_count(offset, name="offset", least=0)
-        found = (
-            self.items(namespace) if query is None else self._search_items(query, namespace, offset + limit)
-        )
-        wanted = (item for item in found if where is None or where(item.value))
-        return list(islice(wanted, offset, offset + limit))
+        now, above = self._clock(), parse_namespace(namespace)
+        allowed = self._build_filter(above, alive=now)
+        seen: set[str] = set()
+        found: list[Item] = []
+        for most in (min(limit + _SPARE, MOST_HITS), MOST_HITS):
+            question = SearchRequest(
+                text=query,
+                allowed=allowed,
+                limit=most,
+                exclude=frozenset(seen),
+                repeats=True,
+                isolated_category=allowed.categories[0],
+            )
+            hits = self._searching.records(question)
+            seen.update(hit.id for hit in hits)
+            items = [self._read(hit.record, now, hit.score) for hit in hits if hit.record is not None]
+            found += [
+                item
+                for item in items
+                if item is not None
+                and item.searchable
+                and item.namespace[: len(above)] == above
+                and (where is None or where(item.value))
+            ]
+            if len(found) >= limit or len(hits) < most:
+                break
+        return found[:limit]
 
     def items(self, namespace: Namespace = ()) -> Iterator[Item]:
         """Yield the items in a namespace and those below it, the latest changed first."""
@@ -336,33 +349,6 @@ class KeyValueStore(WritingRepository):
     def _build_filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
         category = build_category(self.name, namespace)
         return Filter(scopes=(self.scope,), categories=(category,), alive_at=alive)
-
-    def _search_items(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
-        """Yield the items in a namespace that answer a question, best first."""
-        now, above = self._clock(), parse_namespace(namespace)
-        allowed = self._build_filter(above, alive=now)
-        seen: set[str] = set()
-        limit = min(wanted + _SPARE, MOST_HITS)
-        while True:
-            question = SearchRequest(
-                text=query,
-                allowed=allowed,
-                limit=limit,
-                exclude=frozenset(seen),
-                repeats=True,
-                isolated_category=allowed.categories[0],
-            )
-            hits = self._searching.records(question)
-            for hit in hits:
-                if hit.record is None:
-                    continue
-                seen.add(hit.record.id)
-                found = self._read(hit.record, now, hit.score)
-                if found is not None and found.searchable and found.namespace[: len(above)] == above:
-                    yield found
-            if len(hits) < limit:
-                return
-            limit = MOST_HITS
 
 
 def _parse_places(places: object) -> list[Place]:

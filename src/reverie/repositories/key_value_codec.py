@@ -1,7 +1,7 @@
 """Conversion between key-value items and the records that people read.
 
 The content of the record says in words what the value holds, for people, prompts and search; its metadata has the value
-itself, as JSON, losslessly. Where a person changed the words, the value is read with that change. Pure: stores nothing
+itself, as JSON, losslessly. A text of the value that a person changed is read with that change. Pure: stores nothing
 (`reverie.repositories.key_value` does).
 """
 
@@ -215,8 +215,10 @@ def encode_item(
         InvalidInput: the value is not a JSON object, or holds a secret that cannot be replaced.
     """
     document = _redact_document(_encode_document(put.value), redactor)
-    content = redactor.text(_render_content(put, json.loads(document)))
-    how: dict[str, Any] = {"said": _compute_digest(content)}
+    value = json.loads(document)
+    content = redactor.text(_render_content(put, value))
+    texts = (name for name, text in value.items() if isinstance(text, str) and clean_text(text) == content)
+    how: dict[str, Any] = {"text": next(texts, None)}
     if put.texts is not None and not any(text.strip() for text in put.texts):
         how["search"] = False
     if put.ttl is not None:
@@ -330,15 +332,10 @@ def _render_lines(value: dict[str, Any]) -> str:
     leaves = list(_iterate_leaves(value))
     if len(leaves) == 1 and isinstance(leaves[0][1], str) and _SPEAKING.issuperset(leaves[0][0]):
         return leaves[0][1]
-    return "\n".join(f"{_format_label(path)}{_format_leaf(leaf)}" for path, leaf in leaves)
-
-
-def _format_label(path: _Path) -> str:
-    return ".".join(map(str, path)) + ": "
-
-
-def _format_leaf(leaf: object) -> str:
-    return leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False)
+    return "\n".join(
+        f"{'.'.join(map(str, path))}: {leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False)}"
+        for path, leaf in leaves
+    )
 
 
 def _iterate_leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
@@ -348,10 +345,6 @@ def _iterate_leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, ob
             yield from _iterate_leaves(inner, (*path, step))
     elif path:
         yield path, value
-
-
-def _compute_digest(content: str) -> str:
-    return hashlib.sha256(content.encode("utf-8")).hexdigest()[:12]
 
 
 # -- a record becomes a value ----------------------------------------------------------------------------
@@ -372,8 +365,13 @@ def decode_item(store_name: str, record: Record, *, score: float | None = None) 
     if not isinstance(value, dict):
         return None
     how = how if isinstance(how, dict) else {}
-    if how.get("said") != _compute_digest(record.content):
-        _apply_edit(value, record.content, how.get("said"))
+    told = how.get("text")
+    if (
+        isinstance(told, str)
+        and isinstance(value.get(told), str)
+        and clean_text(value[told]) != record.content
+    ):
+        value[told] = record.content  # as a person has edited it
     ttl = None
     with suppress(TypeError, ValueError, OverflowError):  # a person may have written something else there
         ttl = timedelta(seconds=how["ttl"]) if "ttl" in how else None
@@ -390,49 +388,3 @@ def decode_item(store_name: str, record: Record, *, score: float | None = None) 
         searchable=how.get("search") is not False,
         score=score,
     )
-
-
-def _apply_edit(value: dict[str, Any], content: str, digest: object) -> None:
-    """Make a person's edits of the content in the value; none if the lines cannot be told apart.
-
-    Args:
-        value: The value.
-        content: The content as it is now.
-        digest: The digest of the content that was made from the value.
-    """
-    leaves = list(_iterate_leaves(value))
-    changed: dict[_Path, object] = {
-        path: content
-        for path, leaf in leaves
-        if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == digest
-    }
-    before = clean_text(_render_lines(value))
-    if not changed and _compute_digest(before) == digest and _parse_lines(before, leaves) == {}:
-        changed = _parse_lines(content, leaves) or {}  # else it was cut, or has lines that look like labels
-    for path, leaf in changed.items():
-        inner: Any = value
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = leaf
-
-
-def _parse_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_Path, object] | None:
-    """Return the changed leaves; None unless every label is there, in order, with a leaf of its type."""
-    texts: list[str] = []
-    rest = f"\n{content}"
-    for path, _ in leaves:
-        before, label, rest = rest.partition(f"\n{clean_text(_format_label(path))}")
-        if not label or (before and not texts):
-            return None
-        texts.append(before)
-    changed: dict[_Path, object] = {}
-    for (path, leaf), text in zip(leaves, [*texts[1:], rest], strict=True):
-        if text == clean_text(_format_leaf(leaf)):
-            continue
-        try:
-            changed[path] = text if isinstance(leaf, str) else json.loads(text)
-        except ValueError:
-            return None
-        if isinstance(leaf, dict | list) or isinstance(changed[path], dict | list):
-            return None
-    return changed

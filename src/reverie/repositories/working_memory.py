@@ -7,11 +7,12 @@ prompts show only the keys.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final
 
 from reverie.context import render
 from reverie.domain.category import is_within_category, validate_category
@@ -24,7 +25,7 @@ from reverie.domain.text import tokenizer
 from reverie.domain.text.timestamps import Clock, add_duration, parse_duration
 from reverie.domain.text.validation import clean_text, validate_count, validate_text
 from reverie.search.query import Alternative, ParsedQuery, parse_query
-from reverie.search.ranking import TermStatistics, rank
+from reverie.search.ranking import RankedPassage, TermStatistics, rank
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
@@ -86,7 +87,6 @@ class WorkingMemory:
         self._clock = clock
         self._default_ttl = None if outlives else settings.default_ttl
         self._capacity = SCRATCHPAD_CAPACITY if outlives else settings.max_entries
-        self._analysed: dict[str, _Analysed] = {}
         self.namespace = namespace
 
     def set(
@@ -181,15 +181,18 @@ class WorkingMemory:
             validate_text(query, name="query", longest=LONGEST_QUERY, empty=True)
         entries = self.list()
         allowed = [
-            entry
-            for entry in entries
+            number
+            for number, entry in enumerate(entries)
             if (category is None or is_within_category(entry.category, category))
             and all(tag in entry.tags for tag in wanted)
         ]
         if query is None:
-            newest = sorted(allowed, key=lambda entry: entry.stored_at, reverse=True)
+            newest = sorted((entries[n] for n in allowed), key=lambda entry: entry.stored_at, reverse=True)
             return [EntryHit(score=0.0, entry=entry) for entry in newest[:limit]]
-        return self._rank_entries(query, entries, allowed, limit)
+        return [
+            EntryHit(score=found.relevance, entry=entries[found.key], matched=found.matched)
+            for found in _rank(query, entries, allowed, limit)
+        ]
 
     def delete(self, key: str) -> bool:
         """Remove the entry under a key; False if there was none."""
@@ -219,43 +222,6 @@ class WorkingMemory:
         """
         return self._redactor.text(_UNSTORABLE.sub("\ufffd", text))
 
-    def _rank_entries(
-        self, question: str, entries: builtins.list[Entry], allowed: builtins.list[Entry], limit: int
-    ) -> builtins.list[EntryHit]:
-        analysed = {entry.key: self._analyse(entry) for entry in entries}
-        self._analysed = analysed
-        passages = {key: each.passage for key, each in analysed.items()}
-        query = _add_longer_words(parse_query(question), [each.words for each in analysed.values()])
-        statistics = TermStatistics(
-            passages=len(passages),
-            mean_length=sum(passage.length for passage in passages.values()) / max(1, len(passages)),
-            frequencies={
-                token: sum(f" {token} " in passage.terms for passage in passages.values())
-                for token in query.tokens
-            },
-        )
-        numbered = dict(enumerate(allowed))
-        candidates = [passages[entry.key]._replace(key=number) for number, entry in numbered.items()]
-        ranked = rank(query, candidates, statistics=statistics, limit=limit)
-        return [
-            EntryHit(score=found.relevance, entry=numbered[found.key], matched=found.matched)
-            for found in ranked
-        ]
-
-    def _analyse(self, entry: Entry) -> _Analysed:
-        """Return an entry with its words. They are cached until the entry changes, since texts can be long."""
-        known = self._analysed.get(entry.key)
-        if known is not None and known.entry == entry:
-            return known
-        chunks = tokenizer.tokenize_chunks(entry.to_searchable_text())
-        tokens = [token for _, parts, _ in chunks for token in parts]
-        tokens += [token for _, _, wholes in chunks for token in wholes]
-        passage = Passage(
-            key=0, terms=tokenizer.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp()
-        )
-        words = {tokenizer.fold(chunk): (*parts, *wholes) for chunk, parts, wholes in chunks}
-        return _Analysed(entry, passage, words)
-
     def _describe_full_memory(self, now: datetime) -> str:
         entries = self._store.entries(self.namespace, now=now)
         expiring = sorted((entry.expires_at, entry.key) for entry in entries if entry.expires_at is not None)[
@@ -269,12 +235,31 @@ class WorkingMemory:
         )
 
 
-class _Analysed(NamedTuple):
-    """An entry with its passage, and the tokens of each of its folded words."""
+def _rank(question: str, entries: Sequence[Entry], allowed: Sequence[int], limit: int) -> list[RankedPassage]:
+    """Return the best of the allowed entries, by their numbers; all count for how common a word is."""
+    analysed = [_analyse(entry.to_searchable_text()) for entry in entries]
+    query = _add_longer_words(parse_query(question), [words for _, words in analysed])
+    passages = [
+        Passage(key=number, terms=tokenizer.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp())
+        for number, (entry, (tokens, _)) in enumerate(zip(entries, analysed, strict=True))
+    ]
+    statistics = TermStatistics(
+        passages=len(passages),
+        mean_length=sum(passage.length for passage in passages) / max(1, len(passages)),
+        frequencies={
+            token: sum(f" {token} " in passage.terms for passage in passages) for token in query.tokens
+        },
+    )
+    return rank(query, [passages[number] for number in allowed], statistics=statistics, limit=limit)
 
-    entry: Entry
-    passage: Passage
-    words: Mapping[str, tuple[str, ...]]
+
+@lru_cache(maxsize=64)
+def _analyse(text: str) -> tuple[Sequence[str], Mapping[str, tuple[str, ...]]]:
+    """Return the tokens of a text, and those of each of its folded words."""
+    chunks = tokenizer.tokenize_chunks(text)
+    tokens = [token for _, parts, _ in chunks for token in parts]
+    tokens += [token for _, _, wholes in chunks for token in wholes]
+    return tokens, {tokenizer.fold(chunk): (*parts, *wholes) for chunk, parts, wholes in chunks}
 
 
 def _add_longer_words(query: ParsedQuery, words: Iterable[Mapping[str, tuple[str, ...]]]) -> ParsedQuery:
