@@ -7,9 +7,9 @@ import json
 import pytest
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
-from reverie.llm import http_embedding
+from reverie.llm import openai
 from reverie.llm.embedding import embedder_from_name
-from reverie.llm.http_embedding import OpenAIEmbedder
+from reverie.llm.openai import OpenAIEmbedder
 from tests.llm.server import Handler, cut, dripping, serving, status
 
 
@@ -28,17 +28,6 @@ def test_texts_are_embedded_in_order_whatever_the_order_of_the_answer():
     assert request["path"] == "/v1/embeddings"
     assert request["headers"]["authorization"] == "Bearer secret"
     assert request["input"] == ["a", "bbb"]
-
-
-def test_prefixes_stand_before_questions_and_texts_and_in_the_fingerprint():
-    with serving(embeds) as script:
-        embedder = OpenAIEmbedder(
-            "m", base_url=f"{script.url}/v1", query_prefix="query: ", passage_prefix="text: "
-        )
-        embedder.embed_queries(["a"])
-        embedder.embed_passages(["b"])
-    assert [request["input"] for request in script.asked] == [["query: a"], ["text: b"]]
-    assert embedder.fingerprint != OpenAIEmbedder("m").fingerprint
 
 
 def test_an_error_of_the_server_is_told() -> None:
@@ -84,6 +73,6 @@ def test_an_answer_that_breaks_off_is_a_failure():
 
 
 def test_the_time_is_kept_whatever_the_server_does(monkeypatch):
-    monkeypatch.setattr(http_embedding, "_QUERY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(openai, "_QUERY_TIMEOUT_S", 0.3)
     with serving(dripping(10)) as script, pytest.raises(ModelUnavailable, match="no answer within"):
         OpenAIEmbedder("m", base_url=script.url).embed_queries(["a"])

@@ -10,9 +10,8 @@ from typing import Any
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
 from reverie.domain.text.validation import validate_address
-from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, Price, TokenUsage
+from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.provider import (
-    Form,
     JsonServer,
     ProviderModel,
     RetryableError,
@@ -41,7 +40,6 @@ class AnthropicModel(ProviderModel):
         model: Name of the model, as the server knows it.
         base_url: Address of the server; None for Anthropic's.
         api_key: The key.
-        price: Price of its tokens; None leaves costs unknown.
         patience: Tries and pauses of a request.
     """
 
@@ -51,14 +49,13 @@ class AnthropicModel(ProviderModel):
         *,
         api_key: str,
         base_url: str | None = None,
-        price: Price | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
         name = f"anthropic:{model}"
         address = validate_address(base_url or "https://api.anthropic.com", name="base_url").rstrip("/")
         headers = {"x-api-key": api_key, "anthropic-version": "2023-06-01"}
         server = JsonServer(name, f"{address}/v1/messages", headers)
-        super().__init__(name, server, ("schema", "words"), price=price, patience=patience)
+        super().__init__(name, server, patience)
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> AnthropicModel:
@@ -72,10 +69,7 @@ class AnthropicModel(ProviderModel):
             raise ModelRefused(f"anthropic:{model} needs ANTHROPIC_API_KEY")
         return cls(model, api_key=key, base_url=read_address(environ, "ANTHROPIC_BASE_URL"))
 
-    def _may_stream(self, form: Form | None) -> bool:
-        return form != "schema"
-
-    def _build_body(self, request: ModelRequest, form: Form | None) -> dict[str, Any]:
+    def _build_body(self, request: ModelRequest, by_schema: bool) -> dict[str, Any]:
         messages: Sequence[ChatMessage] = request.messages
         tools = [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
@@ -84,7 +78,7 @@ class AnthropicModel(ProviderModel):
         body: dict[str, Any] = {"max_tokens": request.max_tokens}
         if request.temperature is not None:
             body["temperature"] = min(request.temperature, 1.0)
-        if request.schema is not None and form == "words":
+        if request.schema is not None and not by_schema:
             messages = append_schema(messages, request.schema)
         elif request.schema is not None:
             schema = dict(request.schema)
@@ -94,11 +88,11 @@ class AnthropicModel(ProviderModel):
         body |= ({"system": system} if system else {}) | ({"tools": tools} if tools else {})
         return body | {"messages": _convert_messages(messages)}
 
-    def _parse_reply(self, answer: Any, form: Form | None) -> ModelReply:
+    def _parse_reply(self, answer: Any, by_schema: bool) -> ModelReply:
         calls = [block for block in answer["content"] if block["type"] == "tool_use"]
         text = "".join(block["text"] for block in answer["content"] if block["type"] == "text")
         finish = _FINISHES.get(answer.get("stop_reason"), "stop")
-        if form == "schema" and calls:
+        if by_schema and calls:
             text = json.dumps(calls.pop(0)["input"], ensure_ascii=False)
             calls, finish = [], "length" if finish == "length" else "stop"
         return ModelReply(

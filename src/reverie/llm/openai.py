@@ -1,27 +1,29 @@
-"""Adapter for servers with Chat Completions: OpenAI, Ollama, vLLM, llama.cpp and others."""
+"""Adapters for servers with OpenAI's interface: OpenAI, Ollama, vLLM, llama.cpp and others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.text.validation import validate_address
-from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, Price, TokenUsage
+from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.provider import (
-    Form,
+    FormatRejected,
     JsonServer,
     ProviderModel,
     RetryableError,
     RetryPolicy,
     StreamRelay,
     append_schema,
+    call_with_deadline,
     join_calls,
-    read_ollama_address,
-    read_openai_server,
+    read_address,
+    read_key,
 )
 
-OPENAI = "https://api.openai.com/v1"
+_OPENAI = "https://api.openai.com/v1"
 
 _FINISHES: Mapping[str, Finish] = {
     "length": "length",
@@ -38,10 +40,10 @@ class OpenAIModel(ProviderModel):
         model: Name of the model, as the server knows it.
         base_url: Address of the server, including `/v1`; None for OpenAI's.
         api_key: The key; None for a server that asks for none.
-        price: Price of its tokens; None leaves costs unknown.
         patience: Tries and pauses of a request.
-        provider: First part of `name`.
     """
+
+    provider = "openai"
 
     def __init__(
         self,
@@ -49,26 +51,18 @@ class OpenAIModel(ProviderModel):
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        price: Price | None = None,
         patience: RetryPolicy | None = None,
-        provider: str = "openai",
     ) -> None:
-        name = f"{provider}:{model}"
-        url = f"{validate_address(base_url or OPENAI, name='base_url').rstrip('/')}/chat/completions"
-        server = JsonServer(name, url, {"authorization": f"Bearer {api_key}"} if api_key else {})
-        super().__init__(name, server, ("schema", "json", "words"), price=price, patience=patience)
+        name = f"{self.provider}:{model}"
+        super().__init__(name, _build_server(name, "chat/completions", base_url, api_key), patience)
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OpenAIModel:
-        """Return the model with `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
-
-        Raises:
-            ModelRefused: neither is set, so there is no server that would answer.
-        """
-        key, url = read_openai_server(environ, model)
+        """Return the model with the address and key of `find_server`; the errors are those of that."""
+        url, key = find_server(cls.provider, model, environ)
         return cls(model, base_url=url, api_key=key)
 
-    def _build_body(self, request: ModelRequest, form: Form | None) -> dict[str, Any]:
+    def _build_body(self, request: ModelRequest, by_schema: bool) -> dict[str, Any]:
         messages = request.messages
         body: dict[str, Any] = {
             "max_tokens": request.max_tokens,
@@ -81,13 +75,11 @@ class OpenAIModel(ProviderModel):
                 for tool in request.tools
             ]
             body["tools"] = [{"type": "function", "function": tool} for tool in tools]
-        if request.schema is not None and form == "schema":
+        if request.schema is not None and by_schema:
             schema = {"name": "answer", "schema": dict(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif request.schema is not None:
             messages = append_schema(messages, request.schema)
-            if form == "json":
-                body["response_format"] = {"type": "json_object"}
         return body | {"messages": [_convert_message(message) for message in messages]}
 
     def _select_accepted(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +90,7 @@ class OpenAIModel(ProviderModel):
             accepted.pop("stream_options", None)
         return {name: value for name, value in accepted.items() if value is not None}
 
-    def _parse_reply(self, answer: Any, form: Form | None) -> ModelReply:
+    def _parse_reply(self, answer: Any, by_schema: bool) -> ModelReply:
         """Return a complete answer as a reply. Servers leave fields out, so any may be missing."""
         choice = answer["choices"][0]
         message = choice["message"]
@@ -149,10 +141,7 @@ class OpenAIModel(ProviderModel):
 class OllamaModel(OpenAIModel):
     """Model that Ollama runs."""
 
-    @classmethod
-    def from_environment(cls, model: str, environ: Mapping[str, str]) -> OllamaModel:
-        """Return the model at `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set."""
-        return cls(model, base_url=read_ollama_address(environ), provider="ollama")
+    provider = "ollama"
 
 
 def _convert_message(message: ChatMessage) -> dict[str, Any]:
@@ -167,3 +156,93 @@ def _convert_message(message: ChatMessage) -> dict[str, Any]:
 def _parse_usage(counted: Mapping[str, Any]) -> TokenUsage:
     read, written = counted.get("prompt_tokens") or 0, counted.get("completion_tokens") or 0
     return TokenUsage(requests=1, input_tokens=read, output_tokens=written)
+
+
+# -- embeddings ------------------------------------------------------------------------------------------
+
+_QUERY_TIMEOUT_S = 5.0
+_PASSAGES_TIMEOUT_S = 60.0
+
+
+class OpenAIEmbedder:
+    """Embedder on a server with `/v1/embeddings`.
+
+    Args:
+        model: Name of the model, as the server knows it.
+        base_url: Address of the server, including `/v1`; None for OpenAI's.
+        api_key: The key; None for a server that asks for none.
+    """
+
+    provider = "openai"
+    dimension = 0
+
+    def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
+        self._model = model
+        self.name = self.fingerprint = f"{self.provider}:{model}"
+        self._server = _build_server(self.name, "embeddings", base_url, api_key)
+
+    @classmethod
+    def from_environment(cls, model: str, environ: Mapping[str, str]) -> OpenAIEmbedder:
+        """Return the embedder with the address and key of `find_server`; the errors are those of that."""
+        url, key = find_server(cls.provider, model, environ)
+        return cls(model, base_url=url, api_key=key)
+
+    def embed_queries(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of some questions; raises `ModelError`."""
+        return self._embed(texts, _QUERY_TIMEOUT_S)
+
+    def embed_passages(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of some texts; raises `ModelError`."""
+        return self._embed(texts, _PASSAGES_TIMEOUT_S)
+
+    def _embed(self, texts: Sequence[str], timeout_s: float) -> list[list[float]]:
+        body = {"model": self._model, "input": [*texts], "encoding_format": "float"}
+        try:
+            answer = call_with_deadline(timeout_s, lambda: self._server.send(body, timeout_s))
+            items = sorted(answer["data"], key=lambda item: item["index"])
+            return [item["embedding"] for item in items]
+        except RetryableError as error:
+            raise ModelUnavailable(f"{self.name} gave no embeddings: {error}") from error
+        except FormatRejected as error:
+            raise ModelRefused(str(error)) from error
+        except (KeyError, TypeError) as error:
+            raise ModelUnavailable(f"the answer of {self.name} has no embeddings") from error
+
+
+class OllamaEmbedder(OpenAIEmbedder):
+    """Embedder that Ollama runs."""
+
+    provider = "ollama"
+
+
+# -- addresses -------------------------------------------------------------------------------------------
+
+
+def find_server(provider: str, model: str, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Return the address and the key for a model; None for OpenAI's address, and for no key.
+
+    Args:
+        provider: `openai` reads `OPENAI_BASE_URL` and `OPENAI_API_KEY`, `ollama` reads `OLLAMA_HOST`, without which
+            it is `http://127.0.0.1:11434`.
+        model: Name of the model, for the error.
+        environ: The variables.
+
+    Raises:
+        InvalidInput: it is not a valid address.
+        ModelRefused: neither variable of OpenAI is set.
+    """
+    if provider == "ollama":
+        host = environ.get("OLLAMA_HOST", "").strip() or "127.0.0.1:11434"
+        address = host if "://" in host else f"http://{host}"
+        return f"{validate_address(address, name='OLLAMA_HOST').rstrip('/')}/v1", None
+    url, key = read_address(environ, "OPENAI_BASE_URL"), read_key(environ, "OPENAI_API_KEY")
+    if not key and not url:
+        raise ModelRefused(
+            f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
+        )
+    return url, key
+
+
+def _build_server(name: str, path: str, base_url: str | None, api_key: str | None) -> JsonServer:
+    url = f"{validate_address(base_url or _OPENAI, name='base_url').rstrip('/')}/{path}"
+    return JsonServer(name, url, {"authorization": f"Bearer {api_key}"} if api_key else {})

@@ -1,11 +1,12 @@
 """Servers of language models: requests over HTTP, retries, deadlines, forms of answers, errors and costs.
 
-A request for JSON has a schema as a parameter. If the server refuses that, it is asked for JSON with the schema in the
-message, then with the message alone. A form that a server refused is not tried again.
+A request for JSON has a schema as a parameter. If the server refuses that, the schema is put into the message, and no
+parameter is tried again.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -20,19 +21,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from importlib.resources import files
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused, ModelTimeout, ModelUnavailable
 from reverie.domain.text.validation import validate_address
-from reverie.llm.protocol import (
-    ChatMessage,
-    ModelReply,
-    ModelRequest,
-    OnText,
-    Price,
-    find_known_model,
-)
+from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, OnText, find_known_model
 
 T = TypeVar("T")
 
@@ -65,7 +59,7 @@ class AttemptTimeout(RetryableError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Number and duration of the attempts of a request.
+    """Number of the tries of a request, and the pauses between them.
 
     Attributes:
         tries: Most tries, 1 or more.
@@ -77,78 +71,38 @@ class RetryPolicy:
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
 
-    def tried(self, call: Callable[[float], T], *, timeout_s: float, who: str) -> T:
-        """Return the result of `call`, repeated with growing random pauses while it raises `RetryableError`.
+    def compute_pause(self, number: int, failure: RetryableError) -> float:
+        """Return the seconds to wait after a try of a number, from 1: what the server wishes, or a random time.
 
-        The pauses double from half a second to eight, each reduced by up to a half at random ("equal jitter", AWS
-        Architecture Blog, 2015). A server's own pause is used if it fits into the remaining time.
-
-        Args:
-            call: Receives the remaining seconds. Raises `RetryableError` if another try may succeed.
-            timeout_s: Seconds for all tries and pauses together.
-            who: The model's name, for the error.
-
-        Raises:
-            ModelTimeout: the time ran out.
-            ModelUnavailable: the tries ran out.
+        Random pauses double from half a second to eight, each reduced by up to a half ("equal jitter", AWS
+        Architecture Blog, 2015).
         """
-        end = time.monotonic() + timeout_s
-        for number in range(1, self.tries + 1):
-            try:
-                return call_with_deadline(end - time.monotonic(), call)
-            except RetryableError as failure:
-                left = end - time.monotonic()
-                pause = self._compute_pause(number, failure.after_s)
-                if number == self.tries or pause >= left:
-                    tries = "once" if number == 1 else f"{number} times"
-                    if isinstance(failure, AttemptTimeout):
-                        raise ModelTimeout(f"{who} gave no answer within {timeout_s:g} s") from failure
-                    raise ModelUnavailable(
-                        f"{who} was asked {tries} without an answer: {failure}"
-                    ) from failure
-                self.sleep(pause)
-        raise AssertionError("unreachable: the last try returns or raises")
-
-    def _compute_pause(self, number: int, wished: float | None) -> float:
-        if wished is not None and wished >= 0:
-            return wished
+        if failure.after_s is not None:
+            return failure.after_s
         longest: float = min(LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (number - 1))
         return longest * (0.5 + self.chance() / 2)
 
 
 class StreamRelay:
-    """Passes on the pieces of an answer until it is closed, and allows no other try once it has passed one on."""
+    """Passes on the pieces of an answer until it is closed."""
 
-    def __init__(self, on_text: Callable[[str], None] | None) -> None:
+    def __init__(self, on_text: OnText | None) -> None:
         self._on_text = on_text
         self.wanted = on_text is not None
-        self._begun = False
-        self._closed = False
-
-    def close(self) -> None:
-        """Let every later piece fail, which ends the thread of a try that was abandoned."""
-        self._closed = True
+        self.has_begun = False
+        self.is_closed = False
 
     def __call__(self, text: str) -> None:
-        """Pass a piece on."""
-        if self._closed:
+        """Pass a piece on, or end the thread of a request that was abandoned."""
+        if self.is_closed:
             raise RetryableError("no time was left")
         if self._on_text is not None and text:
-            self._begun = True
+            self.has_begun = True
             self._on_text(text)
 
-    def guarded(self, call: Callable[[], T]) -> T:
-        """Return the result of `call`. A failure after a piece was passed on is final."""
-        try:
-            return call()
-        except RetryableError as failure:
-            if not self._begun:
-                raise
-            raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
 
-
-def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
-    """Call a function, and raise `RetryableError` if it takes too long.
+def call_with_deadline(seconds: float, call: Callable[[], T]) -> T:
+    """Call a function, and raise `AttemptTimeout` if it takes too long.
 
     The timeout of a client applies to single reads, so a slow server could block it for ever. Therefore the call runs
     on a thread, which is abandoned at the deadline and ends with its socket.
@@ -157,18 +111,17 @@ def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
 
     def run() -> None:
         try:
-            outcome.set_result(call(seconds))
+            outcome.set_result(call())
         except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits, not swallowed
             outcome.set_exception(error)
 
-    if seconds <= 0:
-        raise AttemptTimeout("no time was left")
-    thread = threading.Thread(target=run, name="reverie-model", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not outcome.done():
-        raise AttemptTimeout(f"no answer within {seconds:.1f} s")
-    return outcome.result()
+    threading.Thread(target=run, name="reverie-model", daemon=True).start()
+    try:
+        return outcome.result(seconds)
+    except TimeoutError as error:
+        if outcome.done():
+            raise  # it is the function's own
+        raise AttemptTimeout(f"no answer within {seconds:.1f} s") from error
 
 
 # -- requests over HTTP ----------------------------------------------------------------------------------
@@ -247,9 +200,6 @@ class JsonServer:
 
 # -- answers in JSON -------------------------------------------------------------------------------------
 
-Form = Literal["schema", "json", "words"]
-
-
 _OPTIONAL = ("max_tokens", "temperature", "stream_options")
 """Arguments that are left out if a refusal names them."""
 
@@ -274,109 +224,98 @@ class ProviderModel(ABC):
     Args:
         name: `provider:model`.
         server: The server.
-        forms: Forms in which the server may take a schema, the strictest first.
-        price: Price of its tokens; None takes the known one.
         patience: Tries and pauses of a request.
     """
 
-    def __init__(
-        self,
-        name: str,
-        server: JsonServer,
-        forms: Sequence[Form],
-        *,
-        price: Price | None,
-        patience: RetryPolicy | None,
-    ) -> None:
+    def __init__(self, name: str, server: JsonServer, patience: RetryPolicy | None) -> None:
         self.name = name
         self._model = name.partition(":")[2]
         self._server = server
-        self._price = price
         self._patience = patience or RetryPolicy()
-        self._forms: tuple[Form | None, ...] = tuple(forms)
+        self._takes_schemas = True
         self._left_out: frozenset[str] = frozenset()
 
     def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a request; see `reverie.llm.protocol.Model.answer`."""
         relay = StreamRelay(on_text)
-        requests = 0
-
-        def attempt(left_s: float) -> ModelReply:
-            nonlocal requests
-            requests += 1
-            return relay.guarded(lambda: self._answer_once(request, left_s, relay))
-
+        ends_at = time.monotonic() + request.timeout_s
         try:
-            reply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
+            reply = call_with_deadline(request.timeout_s, lambda: self._try(request, ends_at, relay))
+        except AttemptTimeout as error:
+            raise ModelTimeout(f"{self.name} gave no answer within {request.timeout_s:g} s") from error
         finally:
-            relay.close()
-        usage = replace(reply.usage, requests=requests)
+            relay.is_closed = True
         known = find_known_model(self.name)
-        price = self._price or (None if known is None else known.price)
-        return replace(reply, usage=usage if price is None else price.of(usage))
+        return reply if known is None else replace(reply, usage=known.price.of(reply.usage))
+
+    def _try(self, request: ModelRequest, ends_at: float, relay: StreamRelay) -> ModelReply:
+        """Answer a request, and repeat it after a failure that may pass. Nothing is said twice to a listener."""
+        for number in itertools.count(1):
+            try:
+                reply = self._answer_once(request, ends_at - time.monotonic(), relay)
+                return replace(reply, usage=replace(reply.usage, requests=number))
+            except RetryableError as failure:
+                if relay.has_begun:
+                    raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
+                pause = self._patience.compute_pause(number, failure)
+                if number == self._patience.tries or pause >= ends_at - time.monotonic():
+                    if isinstance(failure, AttemptTimeout):
+                        raise
+                    tries = "once" if number == 1 else f"{number} times"
+                    raise ModelUnavailable(
+                        f"{self.name} was asked {tries} without an answer: {failure}"
+                    ) from failure
+                self._patience.sleep(pause)
+        raise AssertionError("unreachable: the last try returns or raises")
 
     def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:
-        """Answer in the strictest form that the server accepts.
+        """Answer with the schema as a parameter, or else in words.
 
-        A simpler form is remembered only if it succeeds. A request that is refused in every form has another error,
-        which the first refusal states.
+        That a server takes no schemas is remembered only if words succeed. A request that is refused in both forms
+        has another error, which the first refusal states.
         """
         refusal: FormatRejected | None = None
-        forms = (
-            self._forms if request.schema is not None else (None,)
-        )  # other threads may replace them meanwhile
-        for number, form in enumerate(forms):
+        for by_schema in (True, False) if request.schema is not None and self._takes_schemas else (False,):
             try:
-                reply = self._request(request, form, left_s, relay)
+                reply = self._request(request, by_schema, left_s, relay)
+                self._takes_schemas = self._takes_schemas and refusal is None
+                return reply
             except FormatRejected as error:
                 refusal = refusal or error
-                continue
-            self._forms = self._forms if form is None else forms[number:]
-            return reply
         raise ModelRefused(str(refusal)) from refusal
 
     def _request(
-        self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
+        self, request: ModelRequest, by_schema: bool, left_s: float, relay: StreamRelay
     ) -> ModelReply:
         """Send a request, and repeat it without an argument that the server does not know."""
-        body = {"model": self._model, **self._build_body(request, form)}
-        body |= {"stream": True} if relay.wanted and self._may_stream(form) else {}
+        body = {"model": self._model, **self._build_body(request, by_schema)}
+        body |= {"stream": True} if relay.wanted and not by_schema else {}
         while True:
             accepted = self._select_accepted(body)
             try:
                 if "stream" in accepted:
                     return self._collect_reply(self._server.stream(accepted, left_s), relay)
-                reply = self._parse_reply(self._server.send(accepted, left_s), form)
+                reply = self._parse_reply(self._server.send(accepted, left_s), by_schema)
                 relay(reply.text)
                 return reply
             except FormatRejected as error:
-                named = next(
-                    (
-                        each
-                        for each in _OPTIONAL
-                        if each in accepted and re.search(rf"\b{each}\b", str(error))
-                    ),
-                    None,
-                )
-                if named is None:
+                named = {each for each in _OPTIONAL if re.search(rf"\b{each}\b", str(error))}
+                if named.isdisjoint(accepted):
                     raise
-                self._left_out |= {named}
+                self._left_out |= named
             except (KeyError, TypeError, IndexError, AttributeError) as error:
                 raise RetryableError("the answer is not of the form that was asked for") from error
-
-    def _may_stream(self, form: Form | None) -> bool:
-        return True
 
     def _select_accepted(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a request that the server has not refused."""
         return {name: value for name, value in body.items() if name not in self._left_out}
 
     @abstractmethod
-    def _build_body(self, request: ModelRequest, form: Form | None) -> dict[str, Any]:
+    def _build_body(self, request: ModelRequest, by_schema: bool) -> dict[str, Any]:
         """Return the arguments of a request."""
 
     @abstractmethod
-    def _parse_reply(self, answer: Any, form: Form | None) -> ModelReply:
+    def _parse_reply(self, answer: Any, by_schema: bool) -> ModelReply:
         """Return a whole answer as a reply."""
 
     @abstractmethod
@@ -412,28 +351,3 @@ def read_address(environ: Mapping[str, str], name: str) -> str | None:
     """
     url = environ.get(name, "").strip()
     return validate_address(url, name=name) if url else None
-
-
-def read_openai_server(environ: Mapping[str, str], model: str) -> tuple[str | None, str | None]:
-    """Return the key and the address of `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
-
-    Raises:
-        ModelRefused: neither is set.
-    """
-    key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
-    if not key and not url:
-        raise ModelRefused(
-            f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
-        )
-    return key, url
-
-
-def read_ollama_address(environ: Mapping[str, str]) -> str:
-    """Return the address of `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set, with `/v1`.
-
-    Raises:
-        InvalidInput: it is not a valid address.
-    """
-    host = environ.get("OLLAMA_HOST", "").strip() or "127.0.0.1:11434"
-    address = host if "://" in host else f"http://{host}"
-    return f"{validate_address(address, name='OLLAMA_HOST').rstrip('/')}/v1"
