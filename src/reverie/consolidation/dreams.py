@@ -193,14 +193,13 @@ class Dreams:
         later. For every other pass that is off, what happens meanwhile counts as considered.
         """
         off = self._explain_off(registered)
-        basics = self._gatherer.gather_basics()
-        if off and registered.without_model:
-            return basics.build_plan(registered.name, skipped=off)
         news = self._gatherer.gather_news(registered)
-        if not registered.without_model and not news.concerns(registered):
-            return basics.build_plan(registered.name, skipped="nothing is new")
+        if off and registered.without_model:
+            return news.build_plan(registered.name, skipped=off)
+        if not registered.without_model and not registered.has_work(news):
+            return news.build_plan(registered.name, skipped="nothing is new")
         if off:
-            plan = basics.build_plan(registered.name, skipped=off)
+            plan = news.build_plan(registered.name, skipped=off)
         else:
             plan = yield from registered.build(self._gatherer.gather(registered, news, planned))
             plan = drop_rejected(plan, self._store)
@@ -307,7 +306,7 @@ class Dreams:
         """Return whether anything has changed that some pass of a dream has not considered."""
         passes = [PASSES[name] for name in DREAM]
         return any(
-            self._gatherer.gather_news(registered).concerns(registered)
+            registered.has_work(self._gatherer.gather_news(registered))
             for registered in passes
             if not (registered.without_model and self._explain_off(registered))
         )

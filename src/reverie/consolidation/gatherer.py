@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -81,33 +81,6 @@ _MONTH = timedelta(days=30)
 _BATCH = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """Changes in a stretch of the journal.
-
-    Attributes:
-        until: Number of the last journal entry.
-        changed: Ids of records that others than passes added or changed; a sighting alone is no change.
-        turns: Turns that were added, or got a signal.
-        drafts: Ids of drafts that were saved, in that order, with the numbers of their journal entries.
-        left: Words of the cursor with the work for which the last dream had no room.
-        claims: Whether claims of conversations wait.
-    """
-
-    until: int
-    changed: frozenset[str] = frozenset()
-    turns: tuple[Turn, ...] = ()
-    drafts: Mapping[str, int] = field(default_factory=dict)
-    left: tuple[str, ...] = ()
-    claims: bool = False
-
-    def concerns(self, registered: Pass) -> bool:
-        """Return whether a pass has something to consider."""
-        if registered.about == "drafts":
-            return bool(self.drafts)
-        return self.claims if registered.about == "claims" else bool(self.changed or self.turns)
-
-
 class InputGatherer:
     """Reads the input of passes from a store. Safe to use from several threads."""
 
@@ -149,21 +122,21 @@ class InputGatherer:
             plan_records=self._plan_records,
         )
 
-    def gather_news(self, registered: Pass) -> News:
+    def gather_news(self, registered: Pass) -> PassInput:
         """Return what changed since a pass last read the journal, and what it had no room for then."""
-        news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
+        view = self._read_news(self._read_cursor(registered.name), self._store.sequence())
         left = self._read_words(registered.left) if registered.left else ()
         ids = [word.rpartition(":")[2] for word in left]
-        turns = {turn.id: turn for turn in (*self._iter_turns_with_answers(ids), *news.turns)}
+        turns = {turn.id: turn for turn in (*self._iter_turns_with_answers(ids), *view.turns)}
         return replace(
-            news,
-            changed=news.changed.union(each.id for each in self._store.records(ids)),
+            view,
+            changed=view.changed.union(each.id for each in self._store.records(ids)),
             turns=tuple(turns.values()),
             left=left,
-            claims=self._store.cursor(CLAIMS) is not None,
+            claims=parse_claims(self._store.cursor(CLAIMS)),
         )
 
-    def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
+    def gather(self, registered: Pass, news: PassInput, planned: Sequence[Change] = ()) -> PassInput:
         """Return the input of a pass.
 
         Args:
@@ -171,30 +144,23 @@ class InputGatherer:
             news: What changed since it last ran.
             planned: Changes that earlier passes of the same plan make.
         """
-        view = replace(self.gather_basics(), until=news.until)
-        drafts = [each for each in self._store.records(list(news.drafts)) if each.draft and not each.archived]
-        if registered.about == "drafts" and not drafts:
-            return view
-        records = (each for each in self._list_headed(view.now, headlines=False) if not each.is_item)
-        view = replace(view, records=apply_changes(tuple(records), planned))
+        if registered.about == "drafts" and not news.drafts:
+            return news
+        records = (each for each in self._list_headed(news.now, headlines=False) if not each.is_item)
+        view = replace(news, records=apply_changes(tuple(records), planned))
         if registered.about == "drafts":
-            categories = {record.scope: self._list_categories(record.scope) for record in drafts}
-            numbered = tuple((record, news.drafts[record.id]) for record in drafts)
-            return replace(view, drafts=numbered, categories=categories)
-        earlier = self._list_earlier_turns(view.now, news.turns)
+            scopes = {record.scope for record, _ in view.drafts}
+            return replace(view, categories={scope: self._list_categories(scope) for scope in scopes})
         return replace(
             self._add_claims(view) if registered.about == "claims" else view,
-            changed=news.changed,
-            turns=news.turns,
-            left=news.left,
             headlines=self._list_headed(view.now, headlines=True),
             refused=self._read_words(REFUSED),
             recalled=frozenset(self._iter_recalled()),
             dropped=self._read_dropped(view.now),
-            earlier=earlier,
+            earlier=self._list_earlier_turns(view.now, view.turns),
             proposals=tuple(self._inbox.list_proposed()),
-            injected=tuple(self._list_injected_texts(news.turns)),
-            signals=collect_signals(news.turns, now=view.now),
+            injected=tuple(self._list_injected_texts(view.turns)),
+            signals=collect_signals(view.turns, now=view.now),
         )
 
     def gather_shown(self) -> PassInput:
@@ -234,8 +200,11 @@ class InputGatherer:
     def _read_words(self, name: str) -> tuple[str, ...]:
         return tuple((self._store.cursor(name) or "").split())
 
-    def _read_news(self, after: int, until: int) -> News:
-        """Return what others than passes changed after a journal entry, up to and including another."""
+    def _read_news(self, after: int, until: int) -> PassInput:
+        """Return what others than passes changed after a journal entry, up to and including another.
+
+        A sighting alone is no change. A turn is new if it was added, or got a signal.
+        """
         changed: set[str] = set()
         drafts: dict[str, int] = {}
         turns: dict[str, Turn] = {}
@@ -250,7 +219,14 @@ class InputGatherer:
                     if value.draft and before is None:
                         drafts[value.id] = entry.sequence
             after = entries[-1].sequence
-        return News(until=until, changed=frozenset(changed), turns=tuple(turns.values()), drafts=drafts)
+        found = (each for each in self._store.records(list(drafts)) if each.draft and not each.archived)
+        return replace(
+            self.gather_basics(),
+            until=until,
+            changed=frozenset(changed),
+            turns=tuple(turns.values()),
+            drafts=tuple((each, drafts[each.id]) for each in found),
+        )
 
     def _add_claims(self, view: PassInput) -> PassInput:
         """Return the input with the claims that wait, and the records and turns that they name."""

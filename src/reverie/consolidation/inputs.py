@@ -1,4 +1,4 @@
-"""Values that a pass reads, and how requests show them: transcripts, signals, and records that share words.
+"""Values that a pass reads, and how requests show them: transcripts and signals.
 
 The caller gathers the values at one moment; a pass reads nothing else.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -20,7 +20,6 @@ from reverie.domain.change import Change
 from reverie.domain.conversation import SIGNAL, SIGNAL_NOTE, SessionState, Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import UNTRUSTED, Origin, Record
-from reverie.domain.text import tokenizer
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.validation import clean_text
@@ -392,46 +391,3 @@ def _iter_signals(turns: Sequence[Turn]) -> Iterator[Signal]:
         if turn.content.strip():
             is_hidden = turn.role == "assistant" and turn.origin in UNTRUSTED
             said[turn.session, turn.role] = "" if is_hidden else turn.content
-
-
-# -- records that share words --------------------------------------------------------------------------
-
-_MOST_LOOKED_AT = 500  # records with one of its words; bounds the time of a dream over many records
-
-
-class SimilarRecords:
-    """Records by their words."""
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        self._words: dict[str, frozenset[str]] = {}
-        self._having: dict[str, list[Record]] = defaultdict(list)
-        for record in records:
-            self._words[record.id] = frozenset(tokenizer.tokenize(record.to_searchable_text()))
-            for word in self._words[record.id]:
-                self._having[word].append(record)
-
-    def __contains__(self, record: Record) -> bool:
-        return record.id in self._words
-
-    def find(self, record: Record, *, most: int, least: float) -> list[Record]:
-        """Return the records that share most words with one of them, the most similar first.
-
-        Args:
-            record: One of the records.
-            most: How many at most.
-            least: The least similarity, by the Dice coefficient.
-        """
-        own = self._words[record.id]
-        found: dict[str, Record] = {}
-        looked_at = 0
-        for word in sorted(own, key=lambda word: (len(self._having[word]), word)):
-            looked_at += len(self._having[word])
-            if found and looked_at > _MOST_LOOKED_AT:
-                break
-            found |= {other.id: other for other in self._having[word]}
-        found.pop(record.id, None)
-        scores = {
-            name: 2 * len(own & self._words[name]) / (len(own) + len(self._words[name])) for name in found
-        }
-        best = sorted(scores, key=lambda name: (-scores[name], name))[:most]
-        return [found[name] for name in best if scores[name] >= least]

@@ -70,7 +70,8 @@ class PlanBuilder:
         self._most_dropped = min(self._most, in_month)
         self._usage = TokenUsage()
         self._failed = ""
-        self._said = {(record.scope, record.fingerprint): record.id for record in self.records.values()}
+        self.said = {(record.scope, record.fingerprint): record.id for record in self.records.values()}
+        """Ids of the live records, and of those that the plan adds, by what they say."""
 
     # -- the state of the plan ---------------------------------------------------------------------------
 
@@ -104,12 +105,17 @@ class PlanBuilder:
 
     # -- proposals ---------------------------------------------------------------------------------------
 
-    def take(self, edit: Change, why: str, sources: Sequence[str]) -> None:
+    def take(self, edit: Change, why: str, sources: Sequence[str] = ()) -> None:
         """Add a change that its caller has checked. Nothing else of the plan may touch the same thing."""
-        self._steps.append(PlanStep(edit=edit, why=why, sources=tuple(sources)))
+        self.add_step(PlanStep(edit=edit, why=why, sources=tuple(sources)))
+
+    def add_step(self, step: PlanStep) -> None:
+        """Add a step that its caller has checked."""
+        edit = step.edit
+        self._steps.append(step)
         self._touched.add(edit.id)
         if isinstance(edit.after, Record) and not edit.after.archived:
-            self._said[edit.after.scope, edit.after.fingerprint] = edit.after.id
+            self.said[edit.after.scope, edit.after.fingerprint] = edit.after.id
 
     def keep(self, names: Iterable[str]) -> None:
         """Keep records from being archived, such as those under a new headline."""
@@ -145,7 +151,7 @@ class PlanBuilder:
             record: The record.
             why: The reason.
         """
-        if known := self._said.get((record.scope, record.fingerprint)):
+        if known := self.said.get((record.scope, record.fingerprint)):
             self.refuse(f"add {record.id}", f"the live record {known} says it already")
             return None
         changes = self.view.plan_records([replace(record, archived_at=None, archive_reason="")])
@@ -197,7 +203,7 @@ class PlanBuilder:
             validate_record(record)
         except InvalidInput as error:
             return self.refuse(what, str(error))
-        if known := self._said.get((record.scope, record.fingerprint)):
+        if known := self.said.get((record.scope, record.fingerprint)):
             return self.refuse(what, f"the live record {known} says it already")
         edit = Change(before=None, after=record)
         if is_proposal:

@@ -50,6 +50,12 @@ class Pass:
     left: str = ""
     without_model: str = ""
 
+    def has_work(self, news: PassInput) -> bool:
+        """Return whether it has something to consider."""
+        if self.about == "drafts":
+            return bool(news.drafts)
+        return bool(news.claims if self.about == "claims" else news.changed or news.turns)
+
 
 PASSES = {
     registered.name: registered

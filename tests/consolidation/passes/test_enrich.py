@@ -91,7 +91,6 @@ def test_a_good_note_is_only_filed_and_keeps_its_id() -> None:
     )
     plan, _ = enriched(records({"content": NOTE.content}))
     assert is_kept(plan)
-    assert plan.steps[0].why == "the note is well-formed already"
 
 
 def test_what_loses_or_invents_something_leaves_the_note_as_it_is() -> None:

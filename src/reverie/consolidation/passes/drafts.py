@@ -10,9 +10,9 @@ from typing import Any
 
 from reverie.consolidation.answers import Answer, build_schema, to_text, to_texts
 from reverie.consolidation.flows import Flow, ask_for_json
-from reverie.consolidation.inputs import PassInput, apply_changes, build_cursor_name, split_sentences
-from reverie.consolidation.plan import Plan, PlanStep, Rejection, combine_plans
-from reverie.consolidation.plan_builder import find_new_injection
+from reverie.consolidation.inputs import PassInput, build_cursor_name, split_sentences
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
@@ -22,6 +22,7 @@ from reverie.domain.similarity.grounding import Evidence, find_unknown_words, fi
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
+from reverie.llm.protocol import ModelRequest
 from reverie.repositories.records import NewRecord
 
 NAME = "enrich"
@@ -43,65 +44,77 @@ SCHEMA = build_schema({"records": [{"content": str, "category": str, "tags": [st
 def enrich_drafts(view: PassInput) -> Flow[Plan]:
     """Split and file each of the drafts that were saved since the last dream.
 
-    A draft that the model did not answer for is tried again in the next dream; after two of these in a row,
-    so are the rest. A draft that the model refuses stays as it is if the model answers for another one.
+    A draft that the model did not answer for is tried again in the next dream; after two of these, so are the rest. A
+    draft that the model refuses stays as it is if the model answers for another one.
     """
-    parts: list[Plan] = []
-    current = view
-    for draft, _ in view.drafts[:MAX_DRAFTS]:
-        part = yield from _enrich(current, draft)
-        parts.append(part)
-        refused_alone = [bool(part.failed) and not part.refused for part in parts[-2:]]
-        if refused_alone == [True, True] or (
-            len(parts) >= _MAX_REFUSED and all(each.failed for each in parts)
-        ):
+    builder = PlanBuilder(view, name=NAME)
+    refused: list[tuple[Record, str]] = []
+    considered = answered = missed = 0
+    for note, _ in view.drafts[:MAX_DRAFTS]:
+        considered += 1
+        if note.archived or note.pinned:
+            continue
+        answer = yield from ask_for_json(_build_request(view, note))
+        builder.spend(answer.usage)
+        if answer.is_refused:
+            refused.append((note, answer.why))
+        elif answer.why and not answer.is_unusable:
+            missed += 1
+            builder.fail(f"the note stays as it is: {answer.why}")
+        else:
+            answered += 1
+            _enrich(builder, note, answer)
+        if missed > 1 or (len(refused) == _MAX_REFUSED and not answered):
             break  # a single draft may be too much for the model, but now it answers no request
-        current = replace(current, records=apply_changes(current.records, part.edits))
-    if not all(part.failed for part in parts):
-        for at, (draft, _) in enumerate(view.drafts[: len(parts)]):
-            if parts[at].failed and parts[at].refused:
-                parts[at] = _settle(
-                    view, draft, parts[at].failed, refused=parts[at].refused, usage=parts[at].usage
-                )
-    plan = combine_plans(parts, NAME, at=view.now, new_id=view.new_id, skipped="there is no rough note")
-    if plan.failed:
-        return plan
-    read_until = view.until if len(parts) == len(view.drafts) else view.drafts[len(parts)][1] - 1
-    return replace(plan, cursors={build_cursor_name(NAME): str(read_until)})
+    for note, why in refused:
+        if not answered:
+            builder.fail(f"the note stays as it is: {why}")
+            break
+        builder.refuse(f"enrich {note.id}", why)
+        _settle(builder, note, why)
+    read_until = view.until if considered == len(view.drafts) else view.drafts[considered][1] - 1
+    return builder.plan(skipped="there is no rough note", cursors={build_cursor_name(NAME): str(read_until)})
 
 
-def _enrich(view: PassInput, note: Record) -> Flow[Plan]:
-    """Split and file one draft."""
-    if note.archived or note.pinned:
-        return view.build_plan(NAME, skipped="the note is archived or pinned")
+def _build_request(view: PassInput, note: Record) -> ModelRequest:
     categories = view.categories.get(note.scope, ())[:_MAX_CATEGORIES]
-    answer: Answer = yield from ask_for_json(
-        view.build_question(
-            PROMPT,
-            {"categories": ", ".join(categories) or "(none)", "note": fence(note.content)},
-            purpose=NAME,
-            schema=SCHEMA,
-            answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
-            timeout_s=60.0,
-        )
+    return view.build_question(
+        PROMPT,
+        {"categories": ", ".join(categories) or "(none)", "note": fence(note.content)},
+        purpose=NAME,
+        schema=SCHEMA,
+        answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
+        timeout_s=60.0,
     )
-    why, usage = f"the note stays as it is: {answer.why}", answer.usage
-    if answer.why and not answer.is_unusable:
-        refused = (_reject(note, answer.why),) if answer.is_refused else ()
-        return view.build_plan(NAME, failed=why, refused=refused, usage=usage)
+
+
+def _enrich(builder: PlanBuilder, note: Record, answer: Answer) -> None:
+    """Add the records of a draft, and archive it or make it one of them; it stays if they say something else."""
+    why, records = answer.why, []
     try:
-        records = [] if answer.why else _build_records(view, note, answer.fields.get("records"))
+        records = [] if why else _build_records(builder.view, note, answer.fields.get("records"))
     except InvalidInput as error:
-        return _settle(view, note, f"the note stays as it is: {error}", usage=usage)
-    if answer.why:
-        return _settle(view, note, why, usage=usage)
-    if why := _explain_refusal(view, note, records):
-        return _settle(view, note, "the note stays as it is", refused=(_reject(note, why),), usage=usage)
-    return replace(_plan(view, note, records), usage=usage)
+        why = str(error)
+    if not why and (why := _explain_refusal(builder, note, records)):
+        builder.refuse(f"enrich {note.id}", why)
+    if why:
+        _settle(builder, note, why)
+        return
+    twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
+    for record in records:
+        if record is not twin:
+            builder.take(Change(before=None, after=record), "a part of the note", (note.id,))
+    if twin is not None:
+        after = replace(twin, id=note.id, content=note.content, metadata=note.metadata)
+    else:
+        after = builder.view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
+    builder.take(Change(before=note, after=after), "the note it was made of", (note.id,))
 
 
-def _reject(note: Record, why: str) -> Rejection:
-    return Rejection(what=f"enrich {note.id}", why=why)
+def _settle(builder: PlanBuilder, note: Record, why: str) -> None:
+    """Keep the draft in its words, and mark it as done."""
+    edit = Change(before=note, after=replace(note, draft=False))
+    builder.take(edit, f"the note stays as it is: {why}", (note.id,))
 
 
 def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record]:
@@ -128,7 +141,7 @@ def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record
     return records
 
 
-def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -> str:
+def _explain_refusal(builder: PlanBuilder, note: Record, records: Sequence[Record]) -> str:
     known = extract_specifics(note.content)
     together = extract_specifics("\n".join(record.content for record in records))
     if missing := known.find_missing_from(together) | known.subtract(together, "affirmed"):
@@ -142,10 +155,9 @@ def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -
             return why.replace("no cited turn says", "the note does not say")
     if together.negations - known.negations or _list_values(known, together) != _list_values(known, known):
         return "the names and values of the note would be in another order"
-    live = {record.fingerprint: record.id for record in view.records if record.scope == note.scope}
     for record in records:
-        if live.setdefault(record.fingerprint, note.id) != note.id:
-            return f"the live record {live[record.fingerprint]} says a part of it already"
+        if (other := builder.said.get((record.scope, record.fingerprint), note.id)) != note.id:
+            return f"the live record {other} says a part of it already"
     is_repeated = len({record.fingerprint for record in records}) < len(records)
     return "it says something twice" if is_repeated else ""
 
@@ -154,31 +166,6 @@ def _list_values(known: Specifics, text: Specifics) -> list[str]:
     """Return the numbers and single-word names of a note in the order in which they first occur in a text."""
     values = known.numbers | known.names
     return [word for word in dict.fromkeys(text.wording.split()) if word in values]
-
-
-def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
-    """Return the plan that adds the records, and archives the draft or makes it one of them."""
-    twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
-    steps = [
-        PlanStep(edit=Change(before=None, after=record), why="a part of the note", sources=(note.id,))
-        for record in records
-        if record is not twin
-    ]
-    if twin is not None:
-        after = replace(twin, id=note.id, content=note.content, draft=False, metadata=note.metadata)
-        if replace(after, draft=note.draft) == note and not steps:
-            return _settle(view, note, "the note is well-formed already")
-    else:
-        after = view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
-    edit = Change(before=note, after=after)
-    steps.append(PlanStep(edit=edit, why="the note it was made of", sources=(note.id,)))
-    return view.build_plan(NAME, steps=tuple(steps))
-
-
-def _settle(view: PassInput, note: Record, why: str, **fields: Any) -> Plan:
-    """Return the plan that keeps the draft in its words, and marks it as done."""
-    edit = Change(before=note, after=replace(note, draft=False))
-    return view.build_plan(NAME, steps=(PlanStep(edit=edit, why=why, sources=(note.id,)),), **fields)
 
 
 # -- extract --------------------------------------------------------------------------------------

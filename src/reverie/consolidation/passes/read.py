@@ -35,7 +35,8 @@ from reverie.consolidation.inputs import (
     split_by_size,
 )
 from reverie.consolidation.inputs import split_sentences as split_lines
-from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.plan import Plan
+from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.consolidation.sentences import TRIGGER, is_likely_secret, split_sentences
 from reverie.context.window import build_history_cursor, build_remembered_cursor
 from reverie.domain.category import validate_category
@@ -62,7 +63,7 @@ from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import parse_time
 from reverie.domain.text.tokenizer import find_language
 from reverie.domain.text.validation import clean_text, estimate_tokens
-from reverie.llm.protocol import ModelRequest, TokenUsage
+from reverie.llm.protocol import ModelRequest
 from reverie.repositories.records import NewRecord
 
 NAME = "read"
@@ -104,37 +105,36 @@ FORMS = build_schema({**_ANSWER, "history_entry": str, "memory_update": str})
 def read(view: PassInput) -> Flow[Plan]:
     """Read the new turns of a conversation, and move its window if that is due."""
     window = view.get_window()
-    reading = _Reading(view, window)
+    builder = PlanBuilder(view, name=NAME)
+    reading = _Reading(builder, window)
     answers: list[Answer] = []
-    usage = TokenUsage()
     has_model = window.is_read
     for part in reading.split() if has_model else ():
-        found = yield from ask_in_parts(part, reading.build_request, forms=FORMS)
-        for _, answer in found:
-            usage += answer.usage
+        for _, answer in (yield from ask_in_parts(part, reading.build_request, forms=FORMS)):
+            builder.spend(answer.usage)
             if answer.why and not answer.has_no_model:
-                return view.build_plan(NAME, failed=answer.why, usage=usage)
+                builder.fail(answer.why)
+                return builder.plan()
             has_model = not answer.has_no_model
             answers.append(answer)
         if not has_model:
             break
-    entries = [to_text(each.fields.get("history") or each.fields.get("history_entry")) for each in answers]
     for answer in answers:
         reading.take(answer.fields)
-    steps = [*reading.build_steps(), *reading.build_history(entries)]
-    steps += [window.move()] if window.is_moving else []
-    notes = (*reading.notes, *describe_unknown_keys(answers))
-    skipped = (
-        "nothing in it is worth keeping" if has_model else "no model: only rules learn from conversations"
+    reading.add_steps()
+    reading.add_history(
+        [to_text(each.fields.get("history") or each.fields.get("history_entry")) for each in answers]
     )
-    return view.build_plan(
-        NAME,
-        steps=tuple(steps),
-        refused=tuple(reading.refused),
-        notes=notes if has_model or not steps else ("no model: the paragraph was made by rule",),
-        skipped="" if steps else skipped,
+    if window.is_moving:
+        builder.add_step(window.move())
+    builder.note(*describe_unknown_keys(answers))
+    if builder.steps and not has_model:
+        builder.note("no model: the paragraph was made by rule")
+    return builder.plan(
+        skipped="nothing in it is worth keeping"
+        if has_model
+        else "no model: only rules learn from conversations",
         cursors=reading.build_cursors(is_read=has_model),
-        usage=usage,
     )
 
 
@@ -158,8 +158,9 @@ class _Proposal:
 class _Reading:
     """The proposals for one conversation. Not safe for several threads."""
 
-    def __init__(self, view: PassInput, window: WindowInput) -> None:
-        self._view = view
+    def __init__(self, builder: PlanBuilder, window: WindowInput) -> None:
+        view = self._view = builder.view
+        self._builder = builder
         self._window = window
         self._labels = label_turns(window.older)
         spoken = list(self._labels.values())
@@ -179,8 +180,6 @@ class _Reading:
         ]
         self._proposals: list[_Proposal] = []
         self._claims: list[PendingClaim] = []
-        self.refused: list[Rejection] = []
-        self.notes: list[str] = []
 
     # -- the request -------------------------------------------------------------------------------------
 
@@ -226,7 +225,7 @@ class _Reading:
         for given in iter_objects(fields.get("change")):
             record = self._find_known(given)
             if record is None:
-                self._refuse("change a record", "it names no known record")
+                self._builder.refuse("change a record", "it names no known record")
             elif not given.get("content"):
                 self._end(given)
             else:
@@ -238,13 +237,10 @@ class _Reading:
             name = to_label(given)
             record = self._learned.get(name)
             if record is None:
-                self._refuse("drop a sentence", f"{name or 'it'} is not the label of a kept sentence")
+                self._builder.refuse("drop a sentence", f"{name or 'it'} is not the label of a kept sentence")
             else:
                 turns = tuple(each for each in record.references if each in own)
                 self._claims.append(PendingClaim(do="drop", target=record.id, turns=turns))
-
-    def _refuse(self, what: str, why: str) -> None:
-        self.refused.append(Rejection(what=what, why=why))
 
     def _find_known(self, given: Mapping[str, Any]) -> Record | None:
         return self._known.get(to_label(given)) or self._learned.get(to_label(given))
@@ -253,9 +249,9 @@ class _Reading:
         record = self._find_known(given)
         cited = cite_turns(given, self._labels)
         if record is None:
-            self._refuse("end a record", "it names no known record")
+            self._builder.refuse("end a record", "it names no known record")
         elif why := _explain_uncited(cited, record):
-            self._refuse(f"end {record.id}", why)
+            self._builder.refuse(f"end {record.id}", why)
         else:
             turns = tuple(turn.id for turn in cited)
             self._claims.append(PendingClaim(do="end", target=record.id, turns=turns))
@@ -282,11 +278,11 @@ class _Reading:
         cited = cite_turns(given, self._labels)
         what = "add a record" if replaces is None else f"change {replaces.id}"
         if len(self._proposals) >= len(self._labels):
-            self._refuse(what, "there are as many records as messages already")
+            self._builder.refuse(what, "there are as many records as messages already")
         elif why := self._explain_refusal(content, cited, replaces):
-            self._refuse(what, why)
+            self._builder.refuse(what, why)
         elif known := self._find_saying(content, cited, replaces):
-            self.notes.append(f"known as {known.id}")
+            self._builder.note(f"known as {known.id}")
         else:
             last = cited[-1]
             kind = self._kinds.get(compute_fingerprint(content))
@@ -345,20 +341,17 @@ class _Reading:
 
     # -- the plan ----------------------------------------------------------------------------------------
 
-    def build_steps(self) -> list[PlanStep]:
-        """Return the steps that save what is in the owner's words, and archive what waits."""
-        steps: dict[str, PlanStep] = {}
-        taken = {(record.scope, record.fingerprint) for record in self._view.records}
+    def add_steps(self) -> None:
+        """Save what is in the owner's words, and archive what waits."""
+        view, builder = self._view, self._builder
 
         def save(proposal: _Proposal, note: NewRecord) -> str:
-            """Add the steps of a live record; return its id, empty if the text is known."""
-            for change in self._view.plan_records([note]):
+            """Save a live record; return its id, empty if the text is known."""
+            for change in view.plan_records([note]):
                 record = change.after
-                if isinstance(record, Record) and (record.scope, record.fingerprint) not in taken:
-                    taken.add((record.scope, record.fingerprint))
+                if isinstance(record, Record) and (record.scope, record.fingerprint) not in builder.said:
                     record = replace(record, until=proposal.until or record.until)
-                    edit = replace(change, after=record)
-                    steps[change.id] = PlanStep(edit=edit, why="said in a conversation")
+                    builder.take(replace(change, after=record), "said in a conversation")
                     return record.id
             return ""
 
@@ -370,13 +363,12 @@ class _Reading:
                 continue
             quotation = find_quotation(proposal.note.content, proposal.turns)
             quote = "" if quotation is None else save(proposal, self._quote(proposal, *quotation))
-            for change in self._view.plan_records([proposal.note]):
-                if isinstance(change.after, Record) and change.before is None and change.id not in steps:
+            for change in view.plan_records([proposal.note]):
+                if isinstance(change.after, Record) and change.before is None:
                     until = proposal.until or change.after.until
-                    held = replace(change.after, archived_at=self._view.now, archive_reason=HELD, until=until)
-                    steps[change.id] = PlanStep(edit=replace(change, after=held), why=HELD)
+                    held = replace(change.after, archived_at=view.now, archive_reason=HELD, until=until)
+                    builder.take(replace(change, after=held), HELD)
                     self._claims.append(_to_claim(proposal, change.id, quote))
-        return list(steps.values())
 
     def _quote(self, proposal: _Proposal, sentence: str, turn: Turn) -> NewRecord:
         """Return the record of the owner's own sentence that stands in for a proposal."""
@@ -392,12 +384,12 @@ class _Reading:
             created_at=turn.at,
         )
 
-    def build_history(self, entries: Sequence[str]) -> list[PlanStep]:
-        """Return the step that adds the paragraph about turns that are not told yet; none for a scope's."""
+    def add_history(self, entries: Sequence[str]) -> None:
+        """Add the paragraph about turns that are not told yet; none for a scope's."""
         window = self._window
         older = [turn for turn in window.older if turn.position >= window.told]
         if window.state.scope or not any(turn.role == "user" for turn in older):
-            return []
+            return
         entry = "" if self._view.is_trusted is False else " ".join(filter(None, entries))
         text = select_said(entry, older, zone=self._view.zone) or build_headline(older)
         has_tool_source = any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
@@ -410,8 +402,7 @@ class _Reading:
             source=build_session_source(older[-1].session, from_tools=has_tool_source),
         )
         names = tuple(turn.id for turn in older)
-        why = f"history of turns: {len(older)}"
-        return [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
+        self._builder.take(Change(before=None, after=paragraph), f"history of turns: {len(older)}", names)
 
     def build_cursors(self, *, is_read: bool) -> dict[str, str | None]:
         """Return how far the conversation is read and told, and the claims that wait."""

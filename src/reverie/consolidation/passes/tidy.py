@@ -28,7 +28,7 @@ from reverie.consolidation.answers import (
     to_texts,
 )
 from reverie.consolidation.flows import Claim, Flow, ask_for_json, verify_claims
-from reverie.consolidation.inputs import PassInput, Signal, SimilarRecords, format_signals
+from reverie.consolidation.inputs import PassInput, Signal, format_signals
 from reverie.consolidation.passes.headlines import HeadlineProposal, HeadlineWriter
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
@@ -37,6 +37,7 @@ from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
+from reverie.domain.text.tokenizer import tokenize
 
 NAME = "tidy"
 DIRECTIVE = "dream.md"
@@ -261,15 +262,15 @@ class _Part:
             for record in self._builder.live
             if record.scope == self._scope and (record.origin not in UNTRUSTED) is self._is_trusted
         ]
-        similar = SimilarRecords(own)
+        words = {record.id: frozenset(tokenize(record.to_searchable_text())) for record in own}
         shown: dict[str, Record] = {}
         size = 0
         for record in sorted((r for r in own if r.id in ids), key=lambda r: (r.created_at, r.id)):
             group = [record]
             if job is not FILING:
-                group += similar.find(record, most=ALIKE, least=_LEAST_ALIKE)
+                group += _find_similar(record, own, words)
                 group += [
-                    mate for one in group for mate in self._writer.list_mates(one.id) if mate in similar
+                    mate for one in group for mate in self._writer.list_mates(one.id) if mate.id in words
                 ]
             size += sum(validation.estimate_item_cost(each.content) for each in group if each.id not in shown)
             if shown and size > MAX_TOKENS:
@@ -413,6 +414,19 @@ class _Part:
             builder.archive(name, why="noise")
         for name, category, tags in self._filed:
             builder.refile(name, category=category, tags=tags or None)
+
+
+def _find_similar(
+    record: Record, others: Iterable[Record], words: Mapping[str, frozenset[str]]
+) -> list[Record]:
+    """Return the records that share most words with one of them, by the Dice coefficient."""
+    own = words[record.id]
+    scores = {
+        (-2 * len(own & words[other.id]) / (len(own) + len(words[other.id]) or 1), other.id): other
+        for other in others
+        if other is not record
+    }
+    return [scores[key] for key in sorted(scores)[:ALIKE] if -key[0] >= _LEAST_ALIKE]
 
 
 def _iter_given(fields: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:
