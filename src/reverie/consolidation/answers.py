@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -342,7 +342,7 @@ def iter_numbered(value: Any, key: str) -> Iterator[tuple[int, Mapping[str, Any]
             yield int(number), each
 
 
-def describe_unknown_keys(answers: Iterable[Answer]) -> tuple[str, ...]:
-    """Return a note that names the keys of answers that a pass does not read; nothing if there are none."""
-    keys = dict.fromkeys(str(key)[:40] for answer in answers for key in answer.unknown)
-    return (f"not read in the answer: {', '.join(keys)}",) if keys else ()
+def describe_unknown_keys(answer: Answer) -> tuple[str, ...]:
+    """Return a note that names the keys of an answer that a pass does not read; nothing if there are none."""
+    keys = ", ".join(str(key)[:40] for key in answer.unknown)
+    return (f"not read in the answer: {keys}",) if keys else ()

@@ -24,7 +24,7 @@ from reverie.consolidation.inbox import Inbox, drop_rejected
 from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
 from reverie.consolidation.passes.tidy import NOISE
-from reverie.consolidation.plan import ApplyResult, Plan, PlanStep, combine_plans, select_groups
+from reverie.consolidation.plan import ApplyResult, Plan, PlanStep, select_groups
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
@@ -151,11 +151,18 @@ class Dreams:
         for names in _group_names(DREAM):
             plans += self._plan_together(names, ask, [change for plan in plans for change in plan.edits])
 
-        def say(plan: Plan, why: str) -> str:
-            return why and f"{plan.name}: {why}"
-
-        named = [replace(p, skipped=say(p, p.skipped), failed=say(p, p.failed)) for p in plans]
-        return combine_plans(named, ALL, at=self._clock(), new_id=self._writer.new_id)
+        steps = tuple(step for plan in plans for step in plan.steps)
+        return self._gatherer.gather_basics().build_plan(
+            ALL,
+            steps=steps,
+            proposals=tuple(step for plan in plans for step in plan.proposals),
+            refused=tuple(refusal for plan in plans for refusal in plan.refused),
+            notes=tuple(note for plan in plans for note in plan.notes),
+            skipped="" if steps else "; ".join(f"{p.name}: {p.skipped}" for p in plans if p.skipped),
+            failed="; ".join(f"{plan.name}: {plan.failed}" for plan in plans if plan.failed),
+            cursors={name: text for plan in plans for name, text in plan.cursors.items()},
+            usage=sum((plan.usage for plan in plans), TokenUsage()),
+        )
 
     def _plan_together(self, names: Sequence[str], ask: Ask, planned: Sequence[Change] = ()) -> list[Plan]:
         """Return the plans of passes that do not need what another does.
@@ -267,12 +274,18 @@ class Dreams:
         dry_run: bool = False,
         is_asking: bool = True,
     ) -> PassOutcome:
-        """Read a session or shorten its window; see `plan_window` for the arguments."""
+        """Read a session or shorten its window; see `plan_window` for the arguments.
+
+        What became of it is logged, but for a paragraph that is made by rule.
+        """
 
         def make_plan() -> Plan:
             return self.plan_window(kind, session, keep=keep, is_asking=is_asking)
 
-        return self._run(kind, make_plan, counter=kind, dry_run=dry_run)
+        outcome = self._run(kind, make_plan, counter=kind, dry_run=dry_run)
+        if not dry_run and (is_asking or kind != "read"):
+            self.log.add([outcome])
+        return outcome
 
     def _run(self, name: str, make_plan: Callable[[], Plan], *, counter: str, dry_run: bool) -> PassOutcome:
         """Make and apply a plan, and make it again after a conflict."""

@@ -28,7 +28,6 @@ from reverie.consolidation.plan import (
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.record import Record, validate_choice
-from reverie.domain.scope import is_within
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.llm.protocol import TokenUsage
 from reverie.stores.codec import TABLES, UnreadableRow, decode_value, to_document
@@ -310,34 +309,32 @@ class Inbox:
 # -- erasure -------------------------------------------------------------------------------------------
 
 
-def find_erased_plans(store: Store, ids: Collection[str], *, scope: str | None) -> dict[str, None]:
-    """Return the cursors of the plans that are about things which are erased; one that cannot be read may be.
+def find_erased_plans(store: Store, is_erased: Callable[[str], bool]) -> dict[str, None]:
+    """Return the cursors of the plans in which a text is erased, such as an id; one that cannot be read may be.
 
     Args:
-        ids: Ids of what is erased.
-        scope: A scope that is erased; None for none.
+        store: The store.
+        is_erased: Returns whether a text in a plan is that, such as an id, a scope or a sentence.
     """
-
-    def is_about(text: str) -> bool:
-        try:
-            steps = _decode(text).plan.steps
-        except InvalidInput:
-            return True
-        values = [value for step in steps for value in step.edit.values]
-        named = {name for step in steps for name in (step.edit.id, *step.sources)}
-        return not named.isdisjoint(ids) or (
-            scope is not None and any(is_within(getattr(each, "scope", ""), scope) for each in values)
-        )
-
-    return {name: None for name, text in store.cursors(_PLAN).items() if is_about(text)}
+    plans = store.cursors(_PLAN).items()
+    return {name: None for name, text in plans if has_plan_text(name, text, is_erased, by_default=True)}
 
 
-def has_plan_text(cursor: str, text: str, is_unwanted: Callable[[str], bool]) -> bool:
-    """Return whether a cursor keeps a plan, and one of the texts in it is unwanted."""
+def has_plan_text(
+    cursor: str, text: str, is_unwanted: Callable[[str], bool], *, by_default: bool = False
+) -> bool:
+    """Return whether a cursor keeps a plan, and one of the texts in it is unwanted.
+
+    Args:
+        cursor: Name of the cursor.
+        text: What it keeps.
+        is_unwanted: Returns whether a text is unwanted.
+        by_default: What is returned for a plan that cannot be read.
+    """
     try:
         return cursor.startswith(_PLAN) and any(map(is_unwanted, _iter_texts(json.loads(text))))
     except ValueError:
-        return False
+        return by_default
 
 
 def _iter_texts(value: Any) -> Iterator[str]:

@@ -112,15 +112,8 @@ class PairJudge:
         except StoreError as error:
             _log.warning("changed records could not be judged: %s", error)
 
-    def judge_pending(self, *, most: int | None = None, time_s: float | None = None) -> int:
-        """Judge the records that were changed since the last time, and write the result.
-
-        Args:
-            most: Most records; None for all.
-            time_s: Most seconds; None for no limit.
-
-        Returns:
-            The number of judged records.
+    def judge_pending(self) -> int:
+        """Judge all records that were changed since the last time, write the result, and return their number.
 
         Raises:
             StoreError: the result could not be written.
@@ -129,11 +122,11 @@ class PairJudge:
         if newest == self._position:
             return 0
         with self._lock:
-            return self._judge_pending(
-                newest, inf if most is None else most, inf if time_s is None else time_s
-            )
+            return self._judge_pending(newest)
 
-    def _judge_pending(self, newest: int, most: float, time_s: float, *, backlog: float = inf) -> int:
+    def _judge_pending(
+        self, newest: int, most: float = inf, time_s: float = inf, *, backlog: float = inf
+    ) -> int:
         """Judge what was changed up to an entry of the journal, unless that is more than `backlog` entries."""
         ends_at = time.monotonic() + time_s
         position = start = self._read_position()

@@ -10,7 +10,6 @@ from datetime import datetime
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.record import Record
-from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.llm.protocol import TokenUsage
 
@@ -117,35 +116,6 @@ class ApplyResult:
     plan: Plan
     batch: int | None
     changes: int
-
-
-def combine_plans(
-    plans: Sequence[Plan], name: str, *, at: datetime, new_id: NewId, skipped: str = ""
-) -> Plan:
-    """Return several plans as one.
-
-    Args:
-        plans: The plans.
-        name: Name of the result.
-        at: Time of its making.
-        new_id: Generator of ids.
-        skipped: Why there was nothing to do, where no plan says it.
-    """
-    steps = tuple(step for plan in plans for step in plan.steps)
-    reasons = [plan.skipped for plan in plans if plan.skipped] or [skipped]
-    return Plan(
-        id=new_id(),
-        name=name,
-        made_at=at,
-        steps=steps,
-        proposals=tuple(step for plan in plans for step in plan.proposals),
-        refused=tuple(refusal for plan in plans for refusal in plan.refused),
-        notes=tuple(note for plan in plans for note in plan.notes),
-        skipped="" if steps else "; ".join(dict.fromkeys(reasons)),
-        failed="; ".join(dict.fromkeys(plan.failed for plan in plans if plan.failed)),
-        cursors={name: text for plan in plans for name, text in plan.cursors.items()},
-        usage=sum((plan.usage for plan in plans), TokenUsage()),
-    )
 
 
 def _describe_action(edit: Change) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from reverie.consolidation.answers import NO_MODEL
+from reverie.consolidation.answers import NO_MODEL, Answer, describe_unknown_keys
 from reverie.consolidation.flows import ClaimVerdicts
 from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
@@ -70,6 +70,8 @@ class PlanBuilder:
         self._most_dropped = min(self._most, in_month)
         self._usage = TokenUsage()
         self._failed = ""
+        self._unusable = ""
+        self._is_answered = False
         self.said = {(record.scope, record.fingerprint): record.id for record in self.records.values()}
         """Ids of the live records, and of those that the plan adds, by what they say."""
 
@@ -96,6 +98,27 @@ class PlanBuilder:
     def spend(self, usage: TokenUsage) -> None:
         """Add the cost of a request."""
         self._usage += usage
+
+    def take_answer(self, answer: Answer, what: str) -> bool:
+        """Add the cost of an answer, and name what is not read in it; return whether it can be used.
+
+        One that cannot be used waits for the next dream. The pass fails if no other answer can be used.
+
+        Args:
+            answer: The answer.
+            what: What waits then, in the plural.
+        """
+        self.spend(answer.usage)
+        self.note(*describe_unknown_keys(answer))
+        if answer.is_unusable:
+            why = f"{what} wait for the next dream: {answer.why}"
+            self._unusable = self._unusable or why
+            self.note(why)
+        elif not answer.why:
+            self._is_answered = True
+        elif not (answer.is_later or answer.has_no_model):
+            self.fail(answer.why)
+        return not answer.why
 
     def take_verdicts(self, verdicts: ClaimVerdicts) -> None:
         """Add the cost of a verification, and fail if the model gave no answer."""
@@ -268,14 +291,15 @@ class PlanBuilder:
             skipped: Why there was nothing to do, if there was not.
             cursors: What to set along with it.
         """
+        failed = self._failed or ("" if self._is_answered else self._unusable)
         return self.view.build_plan(
             self._name,
             steps=tuple(self._steps),
             proposals=tuple(self._proposals),
             refused=tuple(self._refused),
             notes=tuple(self._notes),
-            skipped="" if self._steps or self._proposals or self._failed else skipped,
-            failed=self._failed,
+            skipped="" if self._steps or self._proposals or failed else skipped,
+            failed=failed,
             cursors=dict(cursors or {}),
             usage=self._usage,
         )

@@ -244,9 +244,7 @@ class Worker:
         validate_choice(kind, get_args(WindowKind), name="kind")
         if keep is not None:
             validate_count(keep, name="keep", least=0)
-        outcome = self._dreams.run_window(session, kind, keep=keep)
-        self._dreams.log.add([outcome])
-        return outcome
+        return self._dreams.run_window(session, kind, keep=keep)
 
     def judge_pending(self) -> int:
         """End or mark the records that newer ones have replaced, and return the number of judged records.
@@ -529,18 +527,13 @@ class Worker:
 
     def _run_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Shorten a window; the model takes part only if nobody has to be asked."""
-        if kind != "read" or self.thinking == "tidy":
-            outcome = self._dreams.run_window(session, kind, is_asking=self.thinking == "tidy")
-            self._dreams.log.add([outcome])
-            return [outcome]
-        return [self._dreams.run_window(session, kind, is_asking=False)]
+        return [self._dreams.run_window(session, kind, is_asking=self.thinking == "tidy")]
 
     def _read_session(self, session: str) -> list[PassOutcome]:
         """Read a session; with `thinking = ask` what is learned waits for the owner. A failure is told by rule."""
         if self.thinking == "ask":
             return [self._keep(self._dreams.run_window(session, "read", dry_run=True))]
         outcome = self._dreams.run_window(session, "read")
-        self._dreams.log.add([outcome])
         return [outcome, *(self._tell_session(session) if outcome.state == "failed" else ())]
 
     def _tell_session(self, session: str) -> list[PassOutcome]:

@@ -462,8 +462,11 @@ class Eraser:
             {name for subject, name in names if subject == "session"},
             pages=any(each.thing.name[0] == "page" for each in erasing),
         )
-        ids = {each.thing.name[1] for each in erasing}
-        return {**prompts, **find_erased_plans(self._store, ids, scope=query.scope)}
+        ids, scope = {each.thing.name[1] for each in erasing}, query.scope
+        plans = find_erased_plans(
+            self._store, lambda text: text in ids or (scope is not None and is_within(text, scope))
+        )
+        return {**prompts, **plans}
 
     # -- everywhere else -------------------------------------------------------------------------------
 

@@ -18,15 +18,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.answers import (
-    Answer,
-    build_schema,
-    describe_unknown_keys,
-    iter_objects,
-    to_ids,
-    to_text,
-    to_texts,
-)
+from reverie.consolidation.answers import build_schema, iter_objects, to_ids, to_text, to_texts
 from reverie.consolidation.flows import Claim, Flow, ask_in_parts, format_evidence, verify_claims
 from reverie.consolidation.inputs import PassInput, split_by_size, split_sentences
 from reverie.consolidation.patterns import holds_for_good
@@ -95,7 +87,6 @@ def infer_preferences(view: PassInput) -> Flow[Plan]:
         return builder.plan(skipped="the owner has said nothing new")
     all_earlier = _group_evidence(view.earlier, echo)
     left: list[str] = []
-    answers: list[Answer] = []
     for scope in sorted(scopes):
         earlier = next(split_by_size(all_earlier.get(scope, [])[::-1], _measure, most=MAX_EARLIER_TOKENS), [])
         inferred: list[tuple[Record, Claim]] = []
@@ -104,19 +95,11 @@ def infer_preferences(view: PassInput) -> Flow[Plan]:
         for whole in split_by_size(scopes[scope][-MAX_TURNS:], _measure, most=MAX_TOKENS):
             build = partial(_build_request, view, scope, earlier[::-1])
             for new, answer in (yield from ask_in_parts(whole, build, forms=FORMS)):
-                builder.spend(answer.usage)
-                answers.append(answer)
-                if answer.is_later or answer.is_unusable:
-                    left += [turn.id for turn, _ in new]
-                elif not answer.why:
+                if builder.take_answer(answer, "turns"):
                     inferred += _read_answer(builder, answer.fields, earlier[::-1], new)
-                elif not answer.has_no_model:
-                    builder.fail(answer.why)
+                elif answer.is_later or answer.is_unusable:
+                    left += [turn.id for turn, _ in new]
         yield from _verify(builder, scope, inferred)
-    unusable = [f"turns wait for the next dream: {each.why}" for each in answers if each.is_unusable]
-    builder.note(*unusable, *describe_unknown_keys(answers))
-    if unusable and all(answer.why for answer in answers):
-        builder.fail(unusable[0])
     return builder.plan(skipped="nothing was inferred", cursors={LEFT: " ".join(left) or None})
 
 

@@ -115,6 +115,7 @@ def read(view: PassInput) -> Flow[Plan]:
             if answer.why and not answer.has_no_model:
                 builder.fail(answer.why)
                 return builder.plan()
+            builder.note(*describe_unknown_keys(answer))
             has_model = not answer.has_no_model
             answers.append(answer)
         if not has_model:
@@ -127,7 +128,6 @@ def read(view: PassInput) -> Flow[Plan]:
     )
     if window.is_moving:
         builder.add_step(window.move())
-    builder.note(*describe_unknown_keys(answers))
     if builder.steps and not has_model:
         builder.note("no model: the paragraph was made by rule")
     return builder.plan(

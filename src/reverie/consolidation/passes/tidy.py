@@ -17,10 +17,8 @@ from datetime import datetime
 from typing import Any
 
 from reverie.consolidation.answers import (
-    Answer,
     Schema,
     build_schema,
-    describe_unknown_keys,
     iter_objects,
     to_ids,
     to_label,
@@ -113,22 +111,13 @@ def tidy(view: PassInput) -> Flow[Plan]:
     work = _Work(view, view.changed | writer.end_outdated())
     if not work.scopes:
         return builder.plan(skipped="nothing is new")
-    answers: list[Answer] = []
-    unusable: list[str] = []
     day = view.now.toordinal()
     for scope in sorted(work.scopes):
         for is_trusted in (True, False) if day % 2 else (False, True):
             part = _Part(builder, writer, work, scope, is_trusted)
             for job in work.list_jobs(scope, is_trusted=is_trusted):
-                answer = yield from part.ask(job)
-                if answer is not None and answer.is_unusable:
-                    unusable.append(f"{job.name} wait for the next dream: {answer.why}")
-                elif answer is not None:
-                    answers.append(answer)
+                yield from part.ask(job)
             yield from part.verify()
-    builder.note(*unusable, *describe_unknown_keys(answers))
-    if unusable and not answers:
-        builder.fail(unusable[0])
     today = view.now.date().isoformat()
     dropped = {**view.dropped, today: view.dropped.get(today, 0) + builder.dropped}
     noise = " ".join(f"{each}={count}" for each, count in dropped.items() if count)
@@ -212,13 +201,14 @@ class _Part:
         self._noise: dict[str, None] = {}
         self._filed: list[tuple[str, str | None, list[str]]] = []
 
-    def ask(self, job: _Job) -> Flow[Answer | None]:
-        """Ask for one job, and note its proposals; return the answer, None if there was none."""
-        ids = self._work.list_ids(job, self._scope, is_trusted=self._is_trusted)
+    def ask(self, job: _Job) -> Flow[None]:
+        """Ask for one job, and note its proposals."""
+        builder, work = self._builder, self._work
+        ids = work.list_ids(job, self._scope, is_trusted=self._is_trusted)
         places, shown = self._show_signals(ids) if job is LESSONS else self._show_records(job, ids)
         if job is HEADLINES and len(self._labels) < 2:
-            self._work.done(job, shown)
-            return None
+            work.done(job, shown)
+            return
         request = self._view.build_question(
             job.prompt,
             places,
@@ -229,31 +219,21 @@ class _Part:
             timeout_s=180.0,
         )
         answer = yield from ask_for_json(request, forms=job.forms)
-        self._builder.spend(answer.usage)
-        if answer.is_later or answer.is_unusable:
-            return answer if answer.is_unusable else None
-        if answer.has_no_model:
-            self._work.done(job, ids)
-            self._builder.note("no model: only rules tidied")
-            return None
         if answer.is_refused and not self._is_trusted:  # otherwise such a text could stop all tidying
-            self._work.done(job, shown)
-            self._builder.note(
-                f"the model would not look at what tools, the web and imports say: {answer.why}"
-            )
-            return None
-        if answer.why:
-            self._builder.fail(answer.why)
-            return None
-        self._work.done(job, shown)
-        if left := len(ids) - len(shown):
-            self._builder.note(f"{left} records wait for the next dream")
-        if job is LESSONS:
-            for given in _iter_given(answer.fields, "lessons"):
+            builder.spend(answer.usage)
+            builder.note(f"the model would not look at what tools, the web and imports say: {answer.why}")
+            work.done(job, shown)
+        elif builder.take_answer(answer, job.name):
+            work.done(job, shown)
+            if left := len(ids) - len(shown):
+                builder.note(f"{left} records wait for the next dream")
+            for given in _iter_given(answer.fields, "lessons") if job is LESSONS else ():
                 self._learn(given)
-        else:
-            self._take(answer.fields)
-        return answer
+            if job is not LESSONS:
+                self._take(answer.fields)
+        elif answer.has_no_model:
+            work.done(job, ids)
+            builder.note("no model: only rules tidied")
 
     def _show_records(self, job: _Job, ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         """Return the earliest records that fit, each with similar ones; and which of the ids are among them."""
