@@ -2,6 +2,21 @@
 
 import type { Options, Result } from "./index.js";
 
+/** Result of applying a plan. */
+export interface AppliedPlan {
+  plan: string;
+  batch: number | null;
+  changes: number;
+}
+
+/** A change of several records in one transaction. */
+export interface BulkChange {
+  ids: string[];
+  action: "archive" | "label" | "vouch";
+  tags?: string[];
+  reason?: string;
+}
+
 /** Message and budget of a prompt; see Session.context. */
 export interface ContextInput {
   message?: string | null;
@@ -14,6 +29,13 @@ export interface ContextInput {
 /** Number of things removed. */
 export interface Count {
   removed: number;
+}
+
+/** Activity of one day. */
+export interface DayOutput {
+  day: string;
+  counts: { [name: string]: number };
+  median_and_p95: { [name: string]: (number | null)[] };
 }
 
 /** A value of working memory; ttl of null keeps it, without ttl it lives as long as usual. */
@@ -118,9 +140,14 @@ export interface ForgetSubject {
   subject: string;
 }
 
-/** Hits, best first; empty if nothing is relevant. */
+/** Hits, best first, empty if nothing is relevant; and what was left out, if it was asked for. */
 export interface Hits {
   hits: { [name: string]: unknown }[];
+  left_out?: LeftOutHit[];
+}
+
+export interface Items_DayOutput_ {
+  items: DayOutput[];
 }
 
 export interface Items_EntryOutput_ {
@@ -147,6 +174,14 @@ export interface Items_Record_ {
   items: MemoryRecord[];
 }
 
+export interface Items_SubjectOutput_ {
+  items: SubjectOutput[];
+}
+
+export interface Items_TokenOutput_ {
+  items: TokenOutput[];
+}
+
 export interface Items_Turn_ {
   items: Turn[];
 }
@@ -171,6 +206,13 @@ export interface JournalItem {
 export interface JournalPage {
   items: JournalItem[];
   next: number | null;
+}
+
+/** A hit that was left out, and why. */
+export interface LeftOutHit {
+  why: "archived" | "filtered" | "repeated" | "floor" | "rank";
+  fields: string[];
+  hit: { [name: string]: unknown };
 }
 
 /** A line of a page, or a paragraph of a log. */
@@ -217,6 +259,20 @@ export interface LivingPageSection {
   lines: LivingPageLine[];
 }
 
+/** A token that was just created; token is shown once. */
+export interface NewToken {
+  id: string;
+  label: string;
+  scope: string;
+  rights: ("read" | "write" | "review" | "forget" | "admin")[];
+  origin: "owner" | "agent" | "tool" | "web" | "import";
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+  token: string;
+}
+
 /** The whole text of a page. */
 export interface PageInput {
   content: string;
@@ -236,6 +292,13 @@ export interface PageText {
   name: string;
 }
 
+/** Outcome of a pass. */
+export interface PassResult {
+  state: string;
+  why: string;
+  batch: number | null;
+}
+
 /** Decision on groups of steps of a plan; on all open ones if none is named. */
 export interface PlanDecision {
   verdict: "accept" | "reject" | "later";
@@ -243,18 +306,41 @@ export interface PlanDecision {
   groups?: number[] | null;
 }
 
-/** A plan. Steps of a group are made together; batch of a group is the number by which they can be undone. */
+/** Pass to plan; see Memory.dreams. */
+export interface PlanInput {
+  name?: string;
+  session?: string | null;
+  keep?: number | null;
+  output?: string | null;
+  step?: string;
+  scope?: string;
+  origin?: "owner" | "agent" | "tool" | "web" | "import";
+}
+
+/** A plan; applied is the number by which it can be undone. */
 export interface PlanOutput {
   id: string;
   name: string;
   made_at: string;
+  steps: PlanStepOutput[];
+  refused: { [name: string]: string }[];
   notes: string[];
   skipped: string;
   failed: string;
-  groups: { [name: string]: unknown }[];
+  usage: { [name: string]: number };
+  groups: StepGroupOutput[];
   decided: boolean;
-  refused: { [name: string]: unknown }[];
-  usage: { [name: string]: unknown };
+  applied: number | null;
+}
+
+/** One proposed change. */
+export interface PlanStepOutput {
+  why: string;
+  sources: string[];
+  subject: string;
+  id: string;
+  before: { [name: string]: unknown } | null;
+  after: { [name: string]: unknown } | null;
 }
 
 /** Target scope of a promotion. */
@@ -428,6 +514,7 @@ export interface SearchInput {
   created_before?: string | null;
   valid_at?: string | null;
   query?: string | null;
+  left_out?: number;
   sources?: ("records" | "turns" | "pages")[] | null;
   limit?: number;
   min_score?: number;
@@ -460,6 +547,59 @@ export interface SessionState {
   window_start?: number;
   summary?: string;
   metadata?: { [name: string]: string };
+}
+
+/** Options for shortening the window of a session; see Memory.dreams. */
+export interface SessionWindowInput {
+  kind: "read" | "compact" | "trim";
+  keep?: number | null;
+}
+
+/** Decision about two records that contradict each other; see Memory.settle. */
+export interface SettlementInput {
+  holds: string;
+  other: string;
+  verdict: "ended" | "wrong" | "both";
+  content?: string | null;
+  reason?: string;
+  versions?: unknown[] | null;
+}
+
+/** Numbers of steps that are made together; batch is the number by which they can be undone. */
+export interface StepGroupOutput {
+  state: "waiting" | "later" | "applied" | "rejected";
+  reason: string;
+  batch: number | null;
+  steps: number[];
+}
+
+/** A name or a category that records share, and how many these are. */
+export interface SubjectOutput {
+  name: string;
+  records: number;
+  is_category: boolean;
+}
+
+/** A token to create. */
+export interface TokenInput {
+  label: string;
+  scope?: string;
+  rights?: ("read" | "write" | "review" | "forget" | "admin")[];
+  origin?: "owner" | "agent" | "tool" | "web" | "import";
+  expires?: string | null;
+}
+
+/** A token, without its secret. */
+export interface TokenOutput {
+  id: string;
+  label: string;
+  scope: string;
+  rights: ("read" | "write" | "review" | "forget" | "admin")[];
+  origin: "owner" | "agent" | "tool" | "web" | "import";
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
 }
 
 /** One call of a tool that an assistant turn asks for. */
@@ -546,8 +686,8 @@ export interface WishOutput {
 export interface Api {
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
-  /** List records, those created last first. */
-  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null } & Options): Promise<Result<ListPage_Record_>>;
+  /** List records, by default those created last first. */
+  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<ListPage_Record_>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Return a record, archived or not. */
@@ -560,8 +700,18 @@ export interface Api {
   restoreRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** Say that a record is no longer true: it leaves prompts, and stays searchable. */
   endRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Protect a record from decay and from every automatic change. */
+  pinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
+  /** Allow decay and automatic changes again. */
+  unpinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** Copy a record to a scope around its own. */
   promoteRecord(id: string, body: Promotion, options?: { scope?: string } & Options): Promise<Result<SavedRecord>>;
+  /** Archive, label or vouch for several records in one transaction, which one undo reverts. */
+  changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<ListPage_Record_>>;
+  /** Decide which of two records holds; the other one ends, is archived as wrong, or holds too. */
+  settleConflict(body: SettlementInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: MemoryRecord }>>;
+  /** List the changes of a record, the oldest first. */
+  getRecordHistory(id: string, options?: { scope?: string } & Options): Promise<Result<JournalPage>>;
   /** Return where a record comes from, and its later changes. */
   getRecordBlame(id: string, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the difference between two versions of a record; by default that of its last change. */
@@ -572,6 +722,10 @@ export interface Api {
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
   /** Return the number of live records that have each tag. */
   listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
+  /** List the names and categories that records share, those of most records first. */
+  listSubjects(options?: { scope?: string } & Options): Promise<Result<Items_SubjectOutput_>>;
+  /** Return the number of records that each filter of a list finds. */
+  countFilters(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** List all pages and logs. */
   listPages(options?: Options): Promise<Result<Items_PageOverview_>>;
   /** Add a line to the end of a page, or a paragraph to the end of a log. */
@@ -604,6 +758,8 @@ export interface Api {
   listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
   /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
   getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedPromptOutput>>;
+  /** Shorten the window of a session; its turns stay stored. */
+  shortenWindow(id: string, body: SessionWindowInput, options?: { scope?: string } & Options): Promise<Result<PassResult>>;
   /** Save the conclusions of a session by rule, without a model. */
   concludeSession(id: string, options?: { scope?: string } & Options): Promise<Result<SavedRecords>>;
   /** Store the user's rating of an answer. */
@@ -636,6 +792,12 @@ export interface Api {
   undo(body: UndoInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<UndoOutput>>;
   /** List the plans that wait, the newest first. */
   listPlans(options?: Options): Promise<Result<Items_PlanOutput_>>;
+  /** Plan the changes of a pass; nothing is changed before the plan is decided. */
+  makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
+  /** Return a plan that waits. */
+  getPlan(id: string, options?: Options): Promise<Result<PlanOutput>>;
+  /** Make all changes of a plan that are not decided yet, all of them or none. */
+  applyPlan(id: string, options?: { idempotencyKey?: string } & Options): Promise<Result<AppliedPlan>>;
   /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
   decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;
   /** List the records that passes propose and nobody has decided, the earliest first. */
@@ -654,10 +816,20 @@ export interface Api {
   dropForgetRequest(id: string, options?: { scope?: string } & Options): Promise<Result<ForgetRequest>>;
   /** Return the statistics of what can be seen from a scope. */
   getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return the statistics of the whole memory, in all scopes. */
+  getAllStats(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return the activity of each of the last days. */
+  getActivity(options?: { days?: number } & Options): Promise<Result<Items_DayOutput_>>;
   /** Return the number of live records of each scope within that of the token. */
   listScopes(options?: Options): Promise<Result<{ [name: string]: { [name: string]: number } }>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
   diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** List all tokens, the newest first. */
+  listTokens(options?: Options): Promise<Result<Items_TokenOutput_>>;
+  /** Create a token; it is shown once. */
+  createToken(body: TokenInput, options?: Options): Promise<Result<NewToken>>;
+  /** Revoke a token. */
+  revokeToken(id: string, options?: Options): Promise<Result<TokenOutput>>;
   /** Return that the process answers. */
   getLiveness(options?: Options): Promise<Result<{ [name: string]: string }>>;
   /** Return that the store can be read and written. */

@@ -13,6 +13,7 @@ from reverie import Memory
 from reverie.interfaces.http import operations, records
 from reverie.interfaces.http.operations import check_match
 from reverie.interfaces.http.server import HttpServer
+from reverie.interfaces.http.tokens import RIGHTS
 from reverie.stores.writer import StoreWriter
 from tests.factories import make_record, propose_record
 from tests.interfaces.http.conftest import open_client
@@ -376,6 +377,128 @@ def test_statistics_scopes_and_diagnosis(client: TestClient, memory: Memory) -> 
     problem(client.post("/v1/records?scope=*", json={"content": "x"}), 422, "invalid-input")
     saved = client.post("/v1/records?scope=user:bob", json={"content": "Likes milk"})
     assert saved.json()["record"]["scope"] == "user:bob"
+
+
+def pick(answer: Any, *places: str) -> list[Any]:
+    """Return what stands at some places of an answer, such as `items/0/tags`."""
+
+    def follow(place: str) -> Any:
+        value = answer
+        for name in place.split("/"):
+            value = value[int(name) if isinstance(value, list) else name]
+        return value
+
+    return [follow(place) for place in places]
+
+
+def test_records_plans_windows_and_tokens_are_changed_and_counted(
+    client: TestClient, memory: Memory, server: HttpServer
+) -> None:
+    texts = ("Ada lives in Bergen", "Ada moved to Oslo", "We decided on Rust")
+    one, two, last = (save(client, text)["id"] for text in texts)
+    memory.update(last, kind="decision", layer="episodic")
+    client.post(TURNS, json=HELLO)
+    make = server.tokens.create
+    weak = {right: make("weak", scope="user:a", rights=[right]) for right in RIGHTS if right != "admin"}
+    client.headers["Authorization"] = f"Bearer {make('strong', rights=RIGHTS)[1]}"
+    plan = client.post("/v1/plans", json={"name": "promote"}).json()["id"]
+    etags = [client.get(f"/v1/records/{name}").headers["etag"] for name in (one, two)]
+    record, none, settled = (
+        f"/v1/records/{one}",
+        "000000000000",
+        {"holds": two, "other": one, "verdict": "ended"},
+    )
+    label, search = (
+        {"ids": [two], "action": "label", "tags": ["tech"]},
+        {"query": "Where is Ada?", "limit": 1},
+    )
+    cases: list[tuple[str, dict[str, Any] | None, dict[str, Any], str, dict[str, Any] | None]] = [
+        # operation, body, what its answer has, and an operation and a body that are wrong
+        (f"POST {record}/pin", None, {"pinned": True}, f"POST /v1/records/{none}/pin", None),
+        (f"POST {record}/unpin", None, {"pinned": False}, f"POST /v1/records/{none}/unpin", None),
+        (
+            f"GET {record}/history",
+            None,
+            {"items/2/operation": "unpin"},
+            f"GET /v1/records/{none}/history",
+            None,
+        ),
+        ("POST /v1/records/changes", label, {"items/0/tags": ["tech"]}, "", {**label, "action": "burn"}),
+        ("POST /v1/conflicts/settle", settled, {"holds/id": two}, "", {**settled, "versions": etags}),
+        ("POST /v1/search", {**search, "left_out": 5}, {"left_out/0/why": "rank"}, "", {"left_out": 51}),
+        (
+            "GET /v1/records?order=changed&limit=1",
+            None,
+            {"items/0/id": one},
+            "GET /v1/records?order=up",
+            None,
+        ),
+        (
+            "GET /v1/subjects",
+            None,
+            {"items/0/name": "Ada", "items/0/records": 2},
+            "GET /v1/subjects?a=1",
+            None,
+        ),
+        ("GET /v1/filters", None, {"live": 3, "pinned": 0, "ended": 1}, "GET /v1/filters?a=1", None),
+        ("GET /v1/stats/all", None, {"records": 3}, "GET /v1/stats/all?scope=user:a", None),
+        (
+            "GET /v1/activity?days=1",
+            None,
+            {"items/0/counts/save.created": 3},
+            "GET /v1/activity?days=0",
+            None,
+        ),
+        (f"POST {SESSION}/compact", {"kind": "trim", "keep": 0}, {"state": "applied"}, "", {"kind": "burn"}),
+        ("POST /v1/plans", {"name": "tidy"}, {"name": "tidy", "groups": []}, "", {"name": "burn"}),
+        (f"GET /v1/plans/{plan}", None, {"groups/0/steps": [0]}, f"GET /v1/plans/{none}", None),
+        (
+            f"POST /v1/plans/{plan}/apply",
+            None,
+            {"plan": plan, "changes": 1},
+            f"POST /v1/plans/{none}/apply",
+            None,
+        ),
+        ("POST /v1/tokens", {"label": "Ada", "scope": "user:b"}, {"rights": ["read"]}, "", {"label": "Ada"}),
+        ("GET /v1/tokens", None, {"items/0/label": "Ada"}, "GET /v1/tokens?a=1", None),
+        (
+            f"DELETE /v1/tokens/{weak['read'][0].id}",
+            None,
+            {"label": "weak"},
+            f"DELETE /v1/tokens/{none}",
+            None,
+        ),
+    ]
+    for operation, body, expected, wrong, wrong_body in cases:
+        method, path = operation.split()
+        refused = client.request(
+            method, path, json=body, headers={"Authorization": f"Bearer {weak['forget'][1]}"}
+        )
+        problem(refused, 403, "right-missing")
+        bad = client.request(*(wrong or operation).split(), json=wrong_body)
+        assert bad.status_code in (404, 412, 422), (operation, bad.text)
+        answer = client.request(method, path, json=body)
+        assert answer.status_code in (200, 201), (operation, answer.text)
+        assert pick(answer.json(), *expected) == [*expected.values()], (operation, answer.text)
+    assert server.tokens.authenticate(weak["read"][1]) is None
+
+
+def test_a_version_that_is_known_is_not_sent_and_a_change_is_waited_for(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"/v1/records/{save(client, 'Lives in Bergen')['id']}"
+    etag = client.get(url).headers["etag"]
+    for known, status in ((etag, 304), (f'"x", {etag}', 304), ('"x"', 200)):
+        answer = client.get(url, headers={"If-None-Match": known})
+        assert (answer.status_code, answer.headers["etag"], not answer.content) == (
+            status,
+            etag,
+            status == 304,
+        )
+    monkeypatch.setattr("reverie.interfaces.http.server.WAIT_S", 0.05)
+    assert client.get(url, headers={"Reverie-After": "1"}).status_code == 200
+    problem(client.get(url, headers={"Reverie-After": "2"}), 503, "not-yet-seen")
+    problem(client.get(url, headers={"Reverie-After": "soon"}), 422, "unprocessable-entity")
 
 
 # -- once and only once ----------------------------------------------------------------------------------

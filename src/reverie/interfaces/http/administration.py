@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
@@ -17,7 +18,14 @@ from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Call, Empty, OperationAnswer, OperationList, Problem
+from reverie.interfaces.http.operations import (
+    Call,
+    Empty,
+    OperationAnswer,
+    OperationList,
+    Problem,
+    answer_reference,
+)
 from reverie.repositories.wishes import ForgetRequest
 
 OPERATIONS = OperationList(group="Plans, erasure, the whole")
@@ -27,13 +35,15 @@ OPERATIONS = OperationList(group="Plans, erasure, the whole")
 
 
 def _answer_plan(waiting: WaitingPlan) -> OperationAnswer[schemas.PlanOutput]:
-    plan = waiting.plan
-    names = ("id", "name", "made_at", "refused", "notes", "skipped", "failed", "usage")
-    groups = [
-        {**to_json_object(group, "state", "reason", "batch"), "steps": [*map(_serialize_step, group.steps)]}
-        for group in waiting.groups
-    ]
-    return OperationAnswer({**to_json_object(plan, *names), "groups": groups, "decided": waiting.decided})
+    plan, batches = waiting.plan, waiting.batches
+    places = {id(step): number for number, step in enumerate(plan.steps)}
+    groups = [to_json_object(each, "state", "reason", "batch") for each in waiting.groups]
+    for shown, group in zip(groups, waiting.groups, strict=True):
+        shown["steps"] = [places[id(step)] for step in group.steps]
+    body = to_json_object(plan, "id", "name", "made_at", "refused", "notes", "skipped", "failed")
+    body |= {"steps": [*map(_serialize_step, plan.steps)], "groups": groups, "decided": waiting.decided}
+    body |= {"usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens")}
+    return OperationAnswer(body | {"applied": batches[0] if batches else None})
 
 
 def _serialize_step(step: PlanStep) -> dict[str, Any]:
@@ -42,10 +52,34 @@ def _serialize_step(step: PlanStep) -> dict[str, Any]:
     )
 
 
+@OPERATIONS.add("POST", "/v1/plans", "review", statuses=(201,), is_whole=True)
+def make_plan(call: Call, given: schemas.PlanInput) -> OperationAnswer[schemas.PlanOutput]:
+    """Plan the changes of a pass; nothing is changed before the plan is decided."""
+    plan = call.memory.dreams.plan(**given.model_dump())
+    return replace(_answer_plan(call.memory.dreams.keep_plan(plan)), status=201)
+
+
 @OPERATIONS.add("GET", "/v1/plans", "review", is_whole=True)
 def list_plans(call: Call) -> OperationAnswer[schemas.Items[schemas.PlanOutput]]:
     """List the plans that wait, the newest first."""
     return OperationAnswer({"items": [_answer_plan(each).body for each in call.memory.dreams.kept_plans()]})
+
+
+@OPERATIONS.add("GET", "/v1/plans/{id}", "review", is_whole=True)
+def get_plan(call: Call) -> OperationAnswer[schemas.PlanOutput]:
+    """Return a plan that waits."""
+    return _answer_plan(call.memory.dreams.kept_plan(call.path["id"]))
+
+
+@OPERATIONS.add("POST", "/v1/plans/{id}/apply", "review", is_whole=True, replay=answer_reference)
+def apply_plan(call: Call) -> OperationAnswer[schemas.AppliedPlan]:
+    """Make all changes of a plan that are not decided yet, all of them or none."""
+    before = call.memory.dreams.kept_plan(call.path["id"])
+    after = call.memory.dreams.decide(before.id, "accept")
+    groups = [after.groups[number] for number in before.open]
+    changes = sum(len(each.steps) for each in groups)
+    body = {"plan": after.id, "batch": groups[0].batch if groups else None, "changes": changes}
+    return OperationAnswer(body, reference=body)
 
 
 @OPERATIONS.add("POST", "/v1/plans/{id}/decisions", "review", is_whole=True)
@@ -136,6 +170,18 @@ def get_stats(call: Call) -> OperationAnswer[dict[str, Any]]:
     return OperationAnswer(call.reader.stats())
 
 
+@OPERATIONS.add("GET", "/v1/stats/all", "admin", is_whole=True)
+def get_all_stats(call: Call) -> OperationAnswer[dict[str, Any]]:
+    """Return the statistics of the whole memory, in all scopes."""
+    return OperationAnswer(call.memory.admin.stats())
+
+
+@OPERATIONS.add("GET", "/v1/activity", "admin", is_whole=True)
+def get_activity(call: Call[schemas.ActivityQuery]) -> OperationAnswer[schemas.Items[schemas.DayOutput]]:
+    """Return the activity of each of the last days."""
+    return OperationAnswer({"items": call.memory.admin.activity(days=call.query.days)})
+
+
 @OPERATIONS.add("GET", "/v1/scopes", "read")
 def list_scopes(call: Call[Empty]) -> OperationAnswer[dict[str, dict[str, int]]]:
     """Return the number of live records of each scope within that of the token."""
@@ -148,6 +194,31 @@ def diagnose(call: Call) -> OperationAnswer[dict[str, Any]]:
     """Compare the store, the journal, the search index and the files; repair nothing."""
     diagnosis = call.memory.admin.doctor()
     return OperationAnswer({"sound": diagnosis.sound, **to_json_value(diagnosis)})
+
+
+# -- tokens ----------------------------------------------------------------------------------------------
+
+
+@OPERATIONS.add("GET", "/v1/tokens", "admin", is_whole=True)
+def list_tokens(call: Call) -> OperationAnswer[schemas.Items[schemas.TokenOutput]]:
+    """List all tokens, the newest first."""
+    return OperationAnswer({"items": call.server.tokens.list()})
+
+
+@OPERATIONS.add("POST", "/v1/tokens", "admin", statuses=(201,), is_whole=True)
+def create_token(call: Call, given: schemas.TokenInput) -> OperationAnswer[schemas.NewToken]:
+    """Create a token; it is shown once."""
+    if call.caller.limit_origin(given.origin) != given.origin:
+        what = f"This token speaks for {call.caller.origin!r}, and cannot make one that is trusted more."
+        raise Problem(403, what)
+    token, text = call.server.tokens.create(**given.model_dump())
+    return OperationAnswer({**token.to_dict(), "token": text}, 201)
+
+
+@OPERATIONS.add("DELETE", "/v1/tokens/{id}", "admin", is_whole=True)
+def revoke_token(call: Call) -> OperationAnswer[schemas.TokenOutput]:
+    """Revoke a token."""
+    return OperationAnswer(call.server.tokens.revoke(call.path["id"]))
 
 
 # -- health ----------------------------------------------------------------------------------------------

@@ -173,6 +173,13 @@ def get_pack(call: Call) -> OperationAnswer[schemas.ExplainedPromptOutput]:
 # -- the session as a whole ------------------------------------------------------------------------------
 
 
+@OPERATIONS.add("POST", f"{_SESSION}/compact", "review")
+def shorten_window(call: Call, given: schemas.SessionWindowInput) -> OperationAnswer[schemas.PassResult]:
+    """Shorten the window of a session; its turns stay stored."""
+    outcome = call.memory.dreams.run_window(_open_own_session(call).id, given.kind, keep=given.keep)
+    return OperationAnswer(to_json_object(outcome, "state", "why", "batch"))
+
+
 @OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write")
 def conclude_session(call: Call) -> OperationAnswer[schemas.SavedRecords]:
     """Save the conclusions of a session by rule, without a model."""

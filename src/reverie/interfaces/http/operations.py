@@ -465,14 +465,18 @@ def check_match(call: Call, value: Any) -> bool:
         Whether only this version may be changed; False if the caller accepts any.
     """
     wanted = call.headers.get("if-match")
-    names = [] if wanted is None else [name.strip() for name in wanted.split(",")]
-    if wanted is not None and not {"*", compute_etag(value)} & set(names):
+    if wanted is not None and not is_listed(wanted, compute_etag(value)):
         raise Problem(
             412,
             "This has changed since it was read. Read it again, and send its new ETag.",
             current=to_json_value(value),
         )
-    return wanted is not None and "*" not in names
+    return wanted is not None and "*" not in [name.strip() for name in wanted.split(",")]
+
+
+def is_listed(header: str, etag: str) -> bool:
+    """Whether a header such as `If-Match` names an ETag, or accepts any."""
+    return bool({"*", etag} & {name.strip() for name in header.split(",")})
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
+from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.living_page import parse_block
 from reverie.domain.page import is_log
@@ -103,13 +105,23 @@ def save_records(call: Call, given: schemas.RecordBatch) -> OperationAnswer[sche
 
 @OPERATIONS.add("GET", "/v1/records", "read")
 def list_records(call: Call[schemas.RecordListQuery]) -> OperationAnswer[schemas.ListPage[Record]]:
-    """List records, those created last first."""
+    """List records, by default those created last first."""
     query = call.query
-    filters = query.model_dump(exclude={"scope", "limit", "cursor", "as_of"}, exclude_defaults=True)
+    filters = query.model_dump(exclude={"scope", "limit", "cursor", "as_of", "order"}, exclude_defaults=True)
     of = (call.caller.token, query.model_copy(update={"cursor": None, "limit": 0}))
+    read = read_created if query.order == "created" else _read_changed
     with open_reader(call, call.query.as_of) as reader:
-        page, following = read_created(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
+        page, following = read(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
     return OperationAnswer({"items": page, "next": following})
+
+
+def _read_changed(
+    reader: MemoryReader, cursor: str | None, *, of: object, limit: int, **filters: Any
+) -> tuple[list[Record], str | None]:
+    """Return what `read_created` does, for a list in which those changed last come first."""
+    seen = 0 if cursor is None else max(decode_cursor(cursor, of=of, types=(int,))[0], 0)
+    records = reader.list(limit=limit + 1, offset=seen, **filters)
+    return records[:limit], encode_cursor([seen + limit], of=of) if len(records) > limit else None
 
 
 def read_created(
@@ -194,12 +206,52 @@ def end_record(call: Call) -> OperationAnswer[Record]:
         return answer_value(call.view.end(record.id, expected=expected))
 
 
+@OPERATIONS.add("POST", "/v1/records/{id}/pin", "write")
+def pin_record(call: Call) -> OperationAnswer[Record]:
+    """Protect a record from decay and from every automatic change."""
+    call.require_trust()
+    return answer_value(call.view.update(get_changeable(call).id, pinned=True))
+
+
+@OPERATIONS.add("POST", "/v1/records/{id}/unpin", "write")
+def unpin_record(call: Call) -> OperationAnswer[Record]:
+    """Allow decay and automatic changes again."""
+    call.require_trust()
+    return answer_value(call.view.update(get_changeable(call).id, pinned=False))
+
+
 @OPERATIONS.add("POST", "/v1/records/{id}/promote", "write", statuses=(200, 201))
 def promote_record(call: Call, given: schemas.Promotion) -> OperationAnswer[schemas.SavedRecord]:
     """Copy a record to a scope around its own."""
     if not call.is_own(given.to):
         raise Problem(403, "This token is bound to a scope, and cannot promote out of it. Use a wider one.")
     return _answer_saved(call.view.promote(call.path["id"], to=given.to))
+
+
+@OPERATIONS.add("POST", "/v1/records/changes", "write")
+def change_records(call: Call, given: schemas.BulkChange) -> OperationAnswer[schemas.ListPage[Record]]:
+    """Archive, label or vouch for several records in one transaction, which one undo reverts."""
+    for name in given.ids:
+        get_changeable(call, name)
+    if given.action == "vouch" and call.caller.origin != "owner":
+        what = f"This token speaks for {call.caller.origin!r}, and only the owner can vouch for a record."
+        raise Problem(403, what)
+    label, view = partial(call.view.label, tags=given.tags), call.view
+    changes: Mapping[str, Any] = {"archive": view.archive_many, "label": label, "vouch": view.vouch}
+    changed = changes[given.action](given.ids, reason=given.reason)
+    return OperationAnswer({"items": changed, "next": None})
+
+
+@OPERATIONS.add("POST", "/v1/conflicts/settle", "write")
+def settle_conflict(call: Call, given: schemas.SettlementInput) -> OperationAnswer[dict[str, Record]]:
+    """Decide which of two records holds; the other one ends, is archived as wrong, or holds too."""
+    read = get_changeable(call, given.holds), get_changeable(call, given.other)
+    if given.versions and given.versions != tuple(map(compute_etag, read)):
+        raise Problem(412, "One of the two has changed since it was read. Read both again.")
+    named, expected = given.model_dump(exclude={"versions"}), read if given.versions else None
+    with refusing_changed():
+        holds, other = call.view.settle(**named, origin=call.caller.origin, expected=expected)
+    return OperationAnswer({"holds": holds, "other": other})
 
 
 def get_changeable(call: Call, id: str | None = None) -> Record:
@@ -221,6 +273,13 @@ def get_changeable(call: Call, id: str | None = None) -> Record:
 
 
 # -- history of a record -----------------------------------------------------------------------------------
+
+
+@OPERATIONS.add("GET", "/v1/records/{id}/history", "read")
+def get_record_history(call: Call) -> OperationAnswer[schemas.JournalPage]:
+    """List the changes of a record, the oldest first."""
+    rows = call.memory.history.log(get_record_of(call, call.reader).id, limit=1_000)
+    return OperationAnswer({"items": [serialize_change(row) for row in rows], "next": None})
 
 
 @OPERATIONS.add("GET", "/v1/records/{id}/blame", "read")
@@ -250,9 +309,13 @@ def get_record_diff(call: Call[schemas.DiffQuery]) -> OperationAnswer[dict[str, 
 @OPERATIONS.add("POST", "/v1/search", "read")
 def search(call: Call[schemas.AsOfQuery], asked: schemas.SearchInput) -> OperationAnswer[schemas.Hits]:
     """Return what answers a query, best first; nothing if nothing is relevant."""
-    given = asked.model_dump(exclude={"query"}, exclude_defaults=True)
+    given = asked.model_dump(exclude={"query", "left_out"}, exclude_defaults=True)
     with open_reader(call, call.query.as_of) as reader:
-        return OperationAnswer({"hits": reader.search(asked.query, **given)})
+        hits = reader.search(asked.query, **given)
+        answer: dict[str, Any] = {"hits": hits}
+        if asked.left_out and asked.query:
+            answer["left_out"] = reader.left_out(asked.query, hits, most=asked.left_out, **given)
+    return OperationAnswer(answer)
 
 
 @OPERATIONS.add("GET", "/v1/categories", "read")
@@ -265,6 +328,18 @@ def list_categories(call: Call) -> OperationAnswer[dict[str, int]]:
 def list_tags(call: Call) -> OperationAnswer[dict[str, int]]:
     """Return the number of live records that have each tag."""
     return OperationAnswer(call.reader.tags())
+
+
+@OPERATIONS.add("GET", "/v1/subjects", "read")
+def list_subjects(call: Call) -> OperationAnswer[schemas.Items[schemas.SubjectOutput]]:
+    """List the names and categories that records share, those of most records first."""
+    return OperationAnswer({"items": [each._asdict() for each in call.reader.subjects.list()]})
+
+
+@OPERATIONS.add("GET", "/v1/filters", "read")
+def count_filters(call: Call) -> OperationAnswer[dict[str, Any]]:
+    """Return the number of records that each filter of a list finds."""
+    return OperationAnswer(call.reader.subjects.counts()._asdict())
 
 
 # -- pages and logs, which belong to everybody --------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime, timedelta
 from functools import reduce
@@ -13,18 +13,27 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, g
 from pydantic import AwareDatetime, Field, create_model
 
 from reverie.admin.erasure.request import ErasureReport
-from reverie.consolidation.inbox import Verdict
-from reverie.consolidation.plan import Plan
+from reverie.consolidation.dreams import PassOutcome
+from reverie.consolidation.gatherer import WindowKind
+from reverie.consolidation.inbox import StepGroup, Verdict
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.worker import Worker
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Role, SessionState, SessionStatus, ToolCall, Turn, WishName
 from reverie.domain.entry import Entry
 from reverie.domain.living_page import Line
 from reverie.domain.record import NOTHING, Kind, Layer, Origin
 from reverie.interfaces.http.operations import Form, ScopeQuery
+from reverie.interfaces.http.tokens import Right, Token, TokenRegistry
+from reverie.repositories.activity import KEPT_DAYS, DayActivity
 from reverie.repositories.prompt_log import PromptLine, PromptLogEntry, PromptLogLine
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
+from reverie.repositories.subjects import Subject as NamedSubject
 from reverie.repositories.wishes import ForgetRequest
+from reverie.scoped import ScopedMemory
 from reverie.search.hits import SearchMode, Source, Unit
+from reverie.search.searcher import LeftOut
+from reverie.session import Session
 
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
@@ -41,18 +50,21 @@ JournalReason = Annotated[str, Field(max_length=2_000)]
 _IN_JSON: dict[Any, Any] = {datetime: AwareDatetime, Iterable[str]: Texts, Mapping[str, str]: dict[str, str]}
 
 
-def derive(kind: type, *, without: Collection[str] = (), defaults: Mapping[str, Any] = NOTHING) -> Any:
-    """Return a form with the fields of a class, to be the base of another form.
+def derive(
+    kind: type | Callable[..., Any], *, without: Collection[str] = (), defaults: Mapping[str, Any] = NOTHING
+) -> Any:
+    """Return a form with the fields of a class, or the arguments of a method, to be the base of another form.
 
     Args:
-        kind: A data class, a named tuple or a typed dictionary.
+        kind: A data class, a named tuple, a typed dictionary or a method.
         without: Fields that the form does not have.
-        defaults: Defaults of fields; the others are required.
+        defaults: Defaults of fields, beside those of a method's keywords; the others are required.
     """
+    known = {**getattr(kind, "__kwdefaults__", {}), **defaults}
     taken: dict[str, Any] = {}
     for name, hint in get_type_hints(kind).items():
-        if name not in without:
-            default, kept = defaults.get(name, ...), _to_json_type(hint)
+        if name not in (*without, "return"):
+            default, kept = known.get(name, ...), _to_json_type(hint)
             taken[name] = (kept | None if default is None else kept), default
     return create_model(f"{kind.__name__}Fields", __base__=Form, **taken)
 
@@ -156,10 +168,44 @@ class RecordFilter(Form):
 
 
 class RecordListQuery(RecordFilter, CursorQuery, AsOfQuery):
-    """Query of a list of records."""
+    """Query of a list of records.
+
+    Attributes:
+        order: What comes first: what was `created` last, or what was `changed` last. In the latter order, a record that
+            changes between two pages moves to the first.
+    """
 
     archived: bool | None = False
     pinned: bool | None = None
+    order: Literal["created", "changed"] = "created"
+
+
+class BulkChange(Form):
+    """A change of several records in one transaction.
+
+    Attributes:
+        action: `archive` takes them out of search, `label` adds `tags`, `vouch` gives them the owner's word.
+    """
+
+    ids: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_ITEMS)]
+    action: Literal["archive", "label", "vouch"]
+    tags: Texts = ()
+    reason: JournalReason = ""
+
+
+class SettlementInput(derive(ScopedMemory.settle, without=("origin", "expected"))):  # type: ignore[misc]
+    """Decision about two records that contradict each other; see `Memory.settle`.
+
+    Attributes:
+        versions: ETags of both as they were read, so that neither has changed since; None to take any.
+    """
+
+    versions: tuple[str, str] | None = None
+    reason: JournalReason = ""
+
+
+class SubjectOutput(derive(NamedSubject)):  # type: ignore[misc]
+    """A name or a category that records share, and how many these are."""
 
 
 class ReasonQuery(ScopeQuery):
@@ -179,9 +225,14 @@ class Promotion(Form):
 
 
 class SearchInput(RecordFilter):
-    """A search; see `Memory.search`."""
+    """A search; see `Memory.search`.
+
+    Attributes:
+        left_out: Maximum number of hits to return that were left out, and of archived ones beside them.
+    """
 
     query: str | None = None
+    left_out: Annotated[int, Field(ge=0, le=50)] = 0
     sources: Annotated[tuple[Source, ...], Field(min_length=1)] | None = None
     limit: Limit = 10
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -191,10 +242,17 @@ class SearchInput(RecordFilter):
     role: tuple[Role, ...] = ()
 
 
+class LeftOutHit(derive(LeftOut, without=("hit",))):  # type: ignore[misc]
+    """A hit that was left out, and why."""
+
+    hit: dict[str, Any]
+
+
 class Hits(Form):
-    """Hits, best first; empty if nothing is relevant."""
+    """Hits, best first, empty if nothing is relevant; and what was left out, if it was asked for."""
 
     hits: list[dict[str, Any]]
+    left_out: list[LeftOutHit] = Field(default_factory=list)
 
 
 class DiffQuery(ScopeQuery):
@@ -267,14 +325,23 @@ class TurnsOutput(Items[Turn]):
     wishes: list[WishOutput] = Field(default_factory=list)
 
 
-class ContextInput(Form):
+class ContextInput(derive(Session.context)):  # type: ignore[misc]
     """Message and budget of a prompt; see `Session.context`."""
 
     message: str | None = None
     soft_tokens: Number | None = None
     hard_tokens: Number | None = None
-    record_shown: bool = True
-    extra_context: str = ""
+
+
+class SessionWindowInput(Form):
+    """Options for shortening the window of a session; see `Memory.dreams`."""
+
+    kind: WindowKind
+    keep: Number | None = None
+
+
+class PassResult(derive(PassOutcome, without=("name", "at", "error", "plan"))):  # type: ignore[misc]
+    """Outcome of a pass."""
 
 
 class FeedbackInput(Form):
@@ -455,6 +522,13 @@ class UndoOutput(Form):
     dry_run: bool
 
 
+class PlanInput(derive(Worker.plan)):  # type: ignore[misc]
+    """Pass to plan; see `Memory.dreams`."""
+
+    name: str = "dream"
+    keep: Number | None = None
+
+
 class ProposalDecision(Form):
     """Decision on a proposal."""
 
@@ -468,13 +542,66 @@ class PlanDecision(ProposalDecision):
     groups: list[Number] | None = None
 
 
-class PlanOutput(derive(Plan, without=("steps", "proposals", "cursors", "usage", "refused"))):  # type: ignore[misc]
-    """A plan. Steps of a group are made together; `batch` of a group is the number by which they can be undone."""
+class PlanStepOutput(derive(PlanStep, without=("edit",))):  # type: ignore[misc]
+    """One proposed change."""
 
-    groups: list[dict[str, Any]]
+    subject: str
+    id: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class StepGroupOutput(derive(StepGroup, without=("steps",))):  # type: ignore[misc]
+    """Numbers of steps that are made together; `batch` is the number by which they can be undone."""
+
+    steps: list[int]
+
+
+class PlanOutput(derive(Plan, without=("proposals", "cursors"))):  # type: ignore[misc]
+    """A plan; `applied` is the number by which it can be undone."""
+
+    steps: list[PlanStepOutput]
+    groups: list[StepGroupOutput]
     decided: bool
-    refused: list[dict[str, Any]]
-    usage: dict[str, Any]
+    refused: list[dict[str, str]]
+    usage: dict[str, int]
+    applied: int | None
+
+
+class AppliedPlan(Form):
+    """Result of applying a plan."""
+
+    plan: str
+    batch: int | None
+    changes: int
+
+
+class ActivityQuery(Form):
+    """Query of the activity by day."""
+
+    days: Annotated[int, Field(ge=1, le=KEPT_DAYS)] = 30
+
+
+class DayOutput(derive(DayActivity)):  # type: ignore[misc]
+    """Activity of one day."""
+
+    median_and_p95: dict[str, list[int | None]]
+
+
+class TokenInput(derive(TokenRegistry.create)):  # type: ignore[misc]
+    """A token to create."""
+
+    rights: tuple[Right, ...] = ("read",)
+
+
+class TokenOutput(derive(Token, without=("digest",))):  # type: ignore[misc]
+    """A token, without its secret."""
+
+
+class NewToken(TokenOutput):
+    """A token that was just created; `token` is shown once."""
+
+    token: str
 
 
 class ForgetInput(Form):

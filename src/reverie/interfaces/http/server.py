@@ -31,7 +31,9 @@ from reverie.interfaces.http.operations import (
     OperationAnswer,
     Problem,
     build_problem,
+    is_listed,
     parse_body,
+    parse_number,
     parse_query,
     require_json,
 )
@@ -47,6 +49,9 @@ LARGEST_BODY = 4 * 1024 * 1024
 
 BODY_S = 30
 """Seconds within which the body of a request must arrive."""
+
+WAIT_S = 2.0
+"""Seconds that a request with `Reverie-After` waits for that change."""
 
 LARGE = 500
 """Live records from which an overview may be a moment old."""
@@ -348,11 +353,30 @@ class HttpServer:
         Raises:
             Problem: the caller may not do it, or the request is not of its form.
         """
+        if "reverie-after" in request.headers and operation.right is not None:
+            await self._wait_for_change(operation, request.headers)
         body = b""
         if operation.body is not None:
             require_json(request.headers)
             body = await read_body(request)
         return await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
+
+    async def _wait_for_change(self, operation: Operation, headers: Mapping[str, str]) -> None:
+        """Wait until the sender of a request can see the change that the header `Reverie-After` names."""
+
+        def find_newest() -> int:
+            caller = self.authenticate(headers, right=operation.right, is_whole=operation.is_whole)
+            return self.changes.number(caller.scope).show(self.memory.history.sequence())
+
+        number = parse_number(headers["reverie-after"])
+        if number is None:
+            raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
+        with anyio.move_on_after(WAIT_S):
+            while await self.threads.run(find_newest) < number:
+                await anyio.sleep(0.02)
+            return
+        what = f"This server has not seen change {number} yet. Try again, or leave out Reverie-After."
+        raise Problem(503, what, kind="not-yet-seen", headers={"Retry-After": "1"})
 
     def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
         """Do an operation, on a thread."""
@@ -376,6 +400,9 @@ class HttpServer:
             answer = self._repeated.run(call, key, asked, act, operation.replay)
         if operation.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(call.numbers.show(self.memory.history.sequence()))
+        etag = answer.headers.get("ETag")
+        if operation.method == "GET" and etag and is_listed(headers.get("if-none-match", ""), etag):
+            answer = OperationAnswer(None, 304, {"ETag": etag})
         return _to_response(operation, answer)
 
     # -- callers -----------------------------------------------------------------------------------------

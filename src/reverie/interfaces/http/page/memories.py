@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.scope import EVERY_SCOPE
@@ -168,9 +167,7 @@ def _draw_memory(
     with _reading(call) as reader:
         record = records.get_record_of(call, reader)
         items, _ = _list_records(call, reader, limit=_BESIDE)
-    history = [
-        serialize_change(row) for row in call.memory.history.log(record.id, limit=1_000, newest_first=True)
-    ]
+    history = records.get_record_history(call).body["items"]
     is_own = record.scope == call.view.scope and call.query.as_of is None
     return Screen(
         "memory.html",
@@ -180,7 +177,7 @@ def _draw_memory(
         etag=compute_etag(record),
         given=given,
         problem=problem,
-        history=[describe_change(item) for item in call.numbers.show_all(history)],
+        history=[describe_change(item) for item in call.numbers.show_all(history[::-1])],
         blame=records.get_record_blame(call).body,
         items=items,
         may_change=is_own and views.is_allowed(call, "write"),
@@ -237,6 +234,9 @@ def _read_changes(record: Record, fields: Fields) -> dict[str, Any]:
 
 # -- several memories at once ----------------------------------------------------------------------------
 
+_CHANGES = {"archive": "archive", "tag": "label", "trust": "vouch"}
+"""What the buttons are called in the API."""
+
 
 @VIEWS.add("POST", "/selection", "write")
 def preview_selection(call: Call, fields: Fields) -> Screen | Redirect:
@@ -253,18 +253,10 @@ def change_selection(call: Call, fields: Fields) -> Screen | Redirect:
     chosen = _read_records(call, fields)
     if fields.get("digest") != compute_etag(chosen):
         return _draw_selection(fields, chosen, alert="A memory has changed since the preview. Look again.")
-    view, ids, reason = call.view, [each.id for each in chosen], fields.get("reason")
-    match fields.get("do"):
-        case "archive":
-            view.archive_many(ids, reason=reason)
-        case "tag":
-            view.label(ids, fields.words("tags"), reason=reason)
-        case "trust" if call.caller.origin != "owner":
-            raise Problem(403, f"This token speaks for {call.caller.origin!r}. Only the owner can vouch.")
-        case "trust":
-            view.vouch(ids, reason=reason)
-        case other:
-            raise _refuse(other)
+    if (action := fields.get("do")) not in _CHANGES:
+        raise _refuse(action)
+    ids, tags, reason = [each.id for each in chosen], fields.words("tags"), fields.get("reason")
+    perform(call, records.change_records, action=_CHANGES[action], ids=ids, tags=tags, reason=reason)
     return Redirect(views.choose_local_path(fields.get("next"), "/memories"))
 
 
@@ -278,7 +270,7 @@ def _read_records(call: Call, fields: Fields) -> list[Record]:
 
 def _draw_selection(fields: Fields, chosen: Sequence[Record], *, alert: str = "") -> Screen:
     action = fields.get("do")
-    if action not in ("archive", "tag", "trust"):
+    if action not in _CHANGES:
         raise _refuse(action)
     shown = {"records": chosen, "action": action, "next": fields.get("next"), "alert": alert}
     return Screen("selection.html", status=409 if alert else 200, **shown, digest=compute_etag(chosen))

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields as list_fields
 from datetime import date, datetime, time, timedelta
-from typing import Any, Literal, cast, get_args
+from typing import Any, get_args
 
 from reverie.domain.change import Subject
 from reverie.domain.page import is_log
-from reverie.domain.record import ORIGINS, UNTRUSTED, Origin, Record
+from reverie.domain.record import ORIGINS, UNTRUSTED, Record
 from reverie.domain.scope import is_within, visible_scopes
 from reverie.interfaces import formatting
 from reverie.interfaces.http import administration, records
-from reverie.interfaces.http.operations import Call, Problem, compute_etag, refusing_changed
+from reverie.interfaces.http.operations import Call, Problem, compute_etag
 from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.review import list_changes
 from reverie.interfaces.http.page.views import Fields, Plain, Redirect, Screen, ViewList, ViewQuery, perform
-from reverie.interfaces.http.tokens import RIGHTS, Right
+from reverie.interfaces.http.tokens import RIGHTS
 from reverie.settings import Settings
 
 VIEWS = ViewList()
@@ -148,14 +148,11 @@ def _draw_pairs(pairs: Sequence[tuple[Record, Record]], title: str) -> Screen:
 @VIEWS.add("POST", "/contradictions", "write")
 def settle(call: Call, fields: Fields) -> Redirect:
     """Decide which of two memories is right: the other one ends, or both stay."""
-    sides = ("right", "left") if fields.get("keep") == "right" else ("left", "right")
-    holds, other = (records.get_changeable(call, fields.get(side)) for side in sides)
-    if [fields.get(f"version_{side}") for side in sides] != [compute_etag(holds), compute_etag(other)]:
-        raise Problem(412, "One of the two has changed since it was read. Open the page again.")
-    verdict: Literal["both", "ended"] = "both" if fields.get("keep") == "both" else "ended"
-    with refusing_changed():
-        origin, read = call.caller.origin, (holds, other)
-        call.view.settle(holds.id, other.id, verdict, origin=origin, expected=read)
+    holds, other = ("right", "left") if fields.get("keep") == "right" else ("left", "right")
+    body = {"holds": fields.get(holds), "other": fields.get(other)}
+    versions = [fields.get(f"version_{holds}"), fields.get(f"version_{other}")]
+    verdict = "both" if fields.get("keep") == "both" else "ended"
+    perform(call, records.settle_conflict, **body, versions=versions, verdict=verdict)
     return Redirect("/contradictions")
 
 
@@ -182,18 +179,10 @@ def show_tokens(call: Call[Plain]) -> Screen:
 @VIEWS.add("POST", "/access", "admin", is_whole=True)
 def create_token(call: Call[Plain], fields: Fields) -> Screen:
     """Create a token and show it, once."""
-    origin = cast(Origin, fields.get("origin") or "agent")
-    if origin in ORIGINS and call.caller.limit_origin(origin) != origin:
-        what = f"Your token speaks for {call.caller.origin!r}, and cannot make one that is trusted more."
-        raise Problem(403, what)
-    _, text = call.server.tokens.create(
-        fields.get("label"),
-        scope=fields.get("scope").strip(),
-        rights=cast(list[Right], fields.list("rights")),
-        origin=origin,
-        expires=fields.get("expires").strip() or None,
-    )
-    return Screen("access.html", made=text, rights=RIGHTS, origins=ORIGINS)
+    names = ("label", "scope", "origin", "expires")
+    given = {name: text for name in names if (text := fields.get(name).strip())}
+    made = perform(call, administration.create_token, **{"label": "", **given}, rights=fields.list("rights"))
+    return Screen("access.html", made=made["token"], rights=RIGHTS, origins=ORIGINS)
 
 
 @VIEWS.add("POST", "/access/{id}/revoke", "admin", is_whole=True)
