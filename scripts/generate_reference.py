@@ -36,9 +36,11 @@ WIDTH = 120
 FURTHER = (Worker, MemoryFolder, KeyValueStore, PromptLog, SubjectIndex)
 """Classes that a user meets as attributes of public ones."""
 INTERNAL = {
-    f"MemoryFolder.{name}" for name in ("start", "close", "hurry", "notice", "notice_erasure", "restore")
+    *(f"MemoryFolder.{name}" for name in ("start", "close", "hurry", "notice", "notice_erasure", "restore")),
+    *(f"KeyValueStore.{name}" for name in ("plan", "touch", "reading")),
+    *("Change.invert", "Entry.to_searchable_text", "FieldChange.lines"),
 }
-"""Methods that the memory calls, and no user."""
+"""Methods that the memory and its adapters call, and no user."""
 CORE = ("Filter", "Hit", "NewRecord", "Pack", "Plan", "Record", "SaveResult", "Turn")
 """Values whose fields are explained here; `help()` explains those of the others."""
 FIRST = ("Memory", "ScopedMemory", "Session", "WorkingMemory", "Pages", "Journal", "Snapshot")
@@ -216,7 +218,8 @@ def _render_value(owner: type) -> str:
         lines.append("\n".join([*rows, ""]))
     classes = [each for each in _our_classes(owner) if each not in _public_bases(owner)]
     names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
-    own = [name for name in names if name not in {*(field.name for field in fields), "to_dict", "from_dict"}]
+    hidden = {*(field.name for field in fields), "to_dict", "from_dict"}
+    own = [name for name in names if name not in hidden and f"{owner.__name__}.{name}" not in INTERNAL]
     for name in own:
         member = inspect.getattr_static(owner, name)
         if isinstance(member, property | cached_property):

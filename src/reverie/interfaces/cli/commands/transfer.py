@@ -167,11 +167,9 @@ def import_path(
 ) -> None:
     """Import an export, another program's memory, or conversations from PATH, a file or folder.
 
-    Conversations: transcripts of Claude Code, Codex and Gemini CLI; exports of ChatGPT and Claude, also as zip
-    archives; messages {"role", "content"} as JSON lines, as a list or as {"messages": […]}. Memories: exports of
-    Reverie; mem0, Hindsight, LangGraph and LangMem, Letta, Zep and Graphiti, claude-mem, the MCP memory server;
-    folders of golemcore, RockBot, agentkit, Autobot, basic-memory, memsearch and Obsidian; CLAUDE.md, AGENTS.md and
-    GEMINI.md; and text files.
+    PATH is a transcript, an export as JSON, zip archive or database, messages {"role", "content"} as JSON lines, or
+    a folder of notes; --format lists the formats. `notes` are folders of Autobot, basic-memory, memsearch and
+    Obsidian, and CLAUDE.md, AGENTS.md and GEMINI.md; `mcp` is the MCP memory server.
 
     A terminal shows a count and a sample, and asks whose words they are. Elsewhere --origin is required, except for
     exports of Reverie. In a conversation, only words that a person typed become the owner's, and only with --origin
