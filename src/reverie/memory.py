@@ -558,7 +558,7 @@ class _SessionOpener(NamedTuple):
             look=self._prepare_context,
             listener=self.learner if is_recording else None,
             open_transient=self._create_transient_writer if is_recording else None,
-            note_prompt=self.activity.note_prompt,
+            count=self.activity.count,
         )
 
     def _create_transient_writer(self, session: str) -> StoreWriter:

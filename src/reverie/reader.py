@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -235,7 +234,6 @@ class MemoryReader:
         """
         options = {"sources": sources, "limit": limit, "min_score": min_score, "mode": mode, "unit": unit}
         request, where, unit = self._parse_search(query, {**options, **filters})
-        started = time.perf_counter()
         if self._judge is not None and "records" in where:
             self._judge.prepare_search()
         tracing = trace(self.settings, "search_memory", scope=self.scope)
@@ -251,7 +249,7 @@ class MemoryReader:
                     [{"id": hit.id, "content": hit.content, "score": hit.score} for hit in hits],
                 )
         if self._activity is not None and query is not None:
-            self._activity.note_search(len(hits), time.perf_counter() - started)
+            self._activity.count({"search": 1, "search.nothing": int(not hits)})
         return hits
 
     def left_out(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -184,9 +184,8 @@ class ScopedMemory(MemoryReader):
             StoreUnavailable: it could not be written; nothing was changed.
         """
         record = NewRecord(content=content, scope=self.scope, **fields)
-        started = time.perf_counter()
         (result,) = self._trace_save(lambda: [self._parts.records.save(record)])
-        self._parts.activity.note_save([result.outcome], time.perf_counter() - started)
+        self._parts.activity.count({f"save.{result.outcome}": 1})
         return result
 
     def save_many(
@@ -212,7 +211,7 @@ class ScopedMemory(MemoryReader):
         progress = validation.validate_progress(progress)
         notes = [self._add_scope(each) for each in given]
         results = self._trace_save(lambda: self._parts.records.save_many(notes, progress=progress))
-        self._parts.activity.note_save([result.outcome for result in results])
+        self._parts.activity.count(Counter(f"save.{result.outcome}" for result in results))
         return results
 
     def promote(self, id: str, *, to: str = "") -> SaveResult:

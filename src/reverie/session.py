@@ -7,7 +7,6 @@ sees what they have added. It holds a copy of the window, and what was shown sin
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -72,7 +71,7 @@ class Session:
         look: Called with these scopes before a prompt is made; imports what a person changed in the files.
         listener: Receives the turns that are added; None for no listener.
         open_transient: Returns a writer for what is off the record, with the stored turns; it is lost with the process.
-        note_prompt: Receives the tokens and the seconds of each prompt.
+        count: Receives numbers of what was done, by name.
 
     Raises:
         InvalidInput: the id or scope is not of its form.
@@ -90,7 +89,7 @@ class Session:
         look: Callable[[Sequence[str]], None] = lambda scopes: None,
         listener: SessionObserver | None = None,
         open_transient: Callable[[str], StoreWriter] | None = None,
-        note_prompt: Callable[[int, float], None] = lambda tokens, seconds: None,
+        count: Callable[[Mapping[str, int]], None] = lambda counts: None,
     ) -> None:
         self.id = validate_session_id(id)
         self.wishes: tuple[WishResult, ...] = ()
@@ -108,7 +107,7 @@ class Session:
         self._look = look
         self._listener = listener
         self._open_transient = open_transient
-        self._note_prompt = note_prompt
+        self._count = count
         self._lock = ForkSafeLock(self._reset_after_fork)
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
         self._stored: SessionState | None = None
@@ -347,7 +346,6 @@ class Session:
             raise InvalidInput(f"extra_context is {quote_value(extra_context)}: pass a string")
         message = None if message is None else self.redact_text(message)  # as it was stored, if it was
         budget = build_budget(self._settings, soft=soft_tokens, hard=hard_tokens)
-        started = time.perf_counter()
         tracing = trace(self._settings, "search_memory", scope=self._scope, session=self.id)
         with translate_os_errors("the memory cannot be searched"), tracing as span:
             self._look(visible_scopes(self._scope if self._stored is None else self._stored.scope))
@@ -359,7 +357,7 @@ class Session:
                 self._prompt_log.add(given, pack, asked=any(t.position == given.now_at for t in given.replay))
                 begin = given.replay[0].position if given.replay else given.now_at
                 self._shown.add([*pack.hits, *pack.standing], since=begin, at=given.now_at)
-            self._note_prompt(pack.tokens, time.perf_counter() - started)
+            self._count({"prompt": 1})
         return pack
 
     def redact_text(self, text: str) -> str:

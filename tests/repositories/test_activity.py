@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from reverie import InvalidInput, Memory, Settings
-from reverie.repositories.activity import KEPT_DAYS, DayActivity
+from reverie.repositories.activity import KEPT_DAYS
 from tests.factories import MovableClock
 
 
@@ -19,7 +19,7 @@ def count(memory: Memory, days: int = 1) -> dict[str, int]:
     for day in memory.admin.activity(days=days):
         for name, number in day.counts.items():
             total[name] = total.get(name, 0) + number
-    return {name: number for name, number in total.items() if ":" not in name}
+    return total
 
 
 def use(memory: Memory) -> None:
@@ -65,13 +65,6 @@ def test_the_day_is_that_of_the_owner() -> None:
         clock.move(hours=4)
         memory.search("tea")
         assert memory.admin.activity(days=1)[0].day == clock().date() + timedelta(days=1)
-
-
-def test_the_values_of_a_day_are_told_by_their_classes() -> None:
-    counts = {"search.ms:2": 5, "search.ms:20": 4, "search.ms:more": 1}
-    day = DayActivity(day=date(2026, 3, 1), counts=counts)
-    assert [day.estimate("search.ms", share) for share in (0.5, 0.9, 0.95)] == [2, 20, 5_000]
-    assert day.estimate("save.ms", 0.5) is None
 
 
 def test_a_day_has_one_counter_whoever_counts_and_days_long_past_go(tmp_path: Path) -> None:

@@ -132,26 +132,6 @@ def test_search_looks_at_key_text_tags_and_category(working):
         assert found[0].matched
 
 
-def test_a_piece_of_a_word_finds_it_after_the_word_itself(working, store, watch):
-    scratchpad = WorkingMemory(store, AGENT, settings=Settings(), clock=watch)
-    for entries in (working, scratchpad):
-        entries.set("db.config", "configuration of PostgreSQL on port5433")
-        entries.set("insurance", "Krankenversicherung, übrigens fertig")
-        entries.set("fig", "a fig")
-        for query, expected in [
-            ("fig", ["fig", "db.config"]),
-            ("figur", ["db.config"]),
-            ("gresql", ["db.config"]),
-            ("543", ["db.config"]),
-            ("versicherung", ["insurance"]),
-            ("brigens", ["insurance"]),
-            ("suranc", ["insurance"]),
-            ("figs and figures", ["fig"]),
-            ("xyz", []),
-        ]:
-            assert [hit.entry.key for hit in entries.search(query)] == expected, query
-
-
 def test_search_is_restricted_to_category_and_tags_and_their_statistics_stay_the_same(working):
     working.set("a", "vault", category="web", tags=["x", "y"])
     working.set("b", "vault", category="web/page", tags=["x"])

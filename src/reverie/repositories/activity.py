@@ -1,4 +1,4 @@
-"""Counters by day: searches, saves and prompts, with their times and sizes.
+"""Counters by day: searches, saves and prompts.
 
 Numbers are collected in the process and added to those of the day once a minute and when the memory is closed. A
 process that is killed loses its last minute.
@@ -10,14 +10,11 @@ import json
 import logging
 import os
 import time
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta, tzinfo
-from itertools import accumulate
 from types import MappingProxyType
-from typing import Any
 
 from reverie.domain.errors import Conflict, StoreError
 from reverie.stores.forks import ForkSafeLock
@@ -26,19 +23,10 @@ from reverie.stores.writer import StoreWriter
 KEPT_DAYS = 400
 """Number of days whose counters are stored."""
 
-MILLISECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
-"""Upper ends of the classes of times; the last class has none."""
-
-TOKENS = (0, 100, 250, 500, 1_000, 1_800, 3_500, 7_000, 15_000)
-"""Upper ends of the classes of tokens."""
-
 FLUSH_S = 60.0
 """Seconds between two writes."""
 
 _PREFIX = "activity:"
-_CLASSES: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {"search.ms": MILLISECONDS, "save.ms": MILLISECONDS, "prompt.ms": MILLISECONDS, "prompt.tokens": TOKENS}
-)
 
 _log = logging.getLogger("reverie")
 
@@ -50,31 +38,11 @@ class DayActivity:
     Attributes:
         day: The day, in the time zone of the settings.
         counts: Numbers by name: `search`, `search.nothing` (nothing was relevant), `save.created`,
-            `save.reinforced`, `prompt`; and `search.ms:20`, the searches that took up to 20
-            milliseconds and more than the class below; `save.ms`, `prompt.ms` and `prompt.tokens` likewise.
+            `save.reinforced`, `prompt`.
     """
 
     day: date
     counts: Mapping[str, int]
-
-    def estimate(self, name: str, share: float) -> int | None:
-        """Return the upper end of the class in which a share of the values ends; None without values.
-
-        Args:
-            name: `search.ms`, `save.ms`, `prompt.ms` or `prompt.tokens`.
-            share: 0 to 1, such as .95.
-        """
-        ends = _CLASSES[name]
-        numbers = [self.counts.get(f"{name}:{end}", 0) for end in (*ends, "more")]
-        if not sum(numbers):
-            return None
-        place = bisect_left(list(accumulate(numbers)), share * sum(numbers))
-        return ends[min(place, len(ends) - 1)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the day as a JSON object."""
-        medians = {name: [self.estimate(name, 0.5), self.estimate(name, 0.95)] for name in _CLASSES}
-        return {"day": self.day.isoformat(), "counts": dict(self.counts), "median_and_p95": medians}
 
 
 class ActivityLog:
@@ -94,18 +62,16 @@ class ActivityLog:
         self._added: dict[tuple[int, date], Counter[str]] = {}  # by process: a forked child counts separately
         self._next = 0.0
 
-    def note_search(self, hits: int, seconds: float) -> None:
-        """Count a search."""
-        self._add({"search": 1, "search.nothing": int(not hits)}, {"search.ms": seconds * 1_000})
-
-    def note_save(self, outcomes: Sequence[str], seconds: float | None = None) -> None:
-        """Count saved records by outcome; with the time of a single one."""
-        counts = Counter(f"save.{outcome}" for outcome in outcomes)
-        self._add(counts, {} if seconds is None else {"save.ms": seconds * 1_000})
-
-    def note_prompt(self, tokens: int, seconds: float) -> None:
-        """Count a prompt."""
-        self._add({"prompt": 1}, {"prompt.ms": seconds * 1_000, "prompt.tokens": tokens})
+    def count(self, counts: Mapping[str, int]) -> None:
+        """Add numbers by name to those of today."""
+        if not self._is_enabled:
+            return
+        with self._lock:
+            self._added.setdefault((os.getpid(), self._get_today()), Counter()).update(counts)
+            if not self._next:
+                self._next = time.monotonic() + FLUSH_S
+            if time.monotonic() >= self._next:
+                self.flush()
 
     def flush(self) -> None:
         """Write what was counted. A store that cannot be written is logged, and tried again later."""
@@ -132,21 +98,6 @@ class ActivityLog:
 
     def _get_today(self) -> date:
         return self._writer.clock().astimezone(self._zone).date()
-
-    def _add(self, counts: Mapping[str, int], values: Mapping[str, float]) -> None:
-        if not self._is_enabled:
-            return
-        with self._lock:
-            total = self._added.setdefault((os.getpid(), self._get_today()), Counter())
-            total.update(counts)
-            for name, value in values.items():
-                ends = _CLASSES[name]
-                place = bisect_left(ends, value)
-                total[f"{name}:{ends[place] if place < len(ends) else 'more'}"] += 1
-            if not self._next:
-                self._next = time.monotonic() + FLUSH_S
-            if time.monotonic() >= self._next:
-                self.flush()
 
     def _write_day(self, key: tuple[int, date]) -> None:
         """Add the counters of a day to those that are stored; the first of a day removes those long past."""

@@ -403,19 +403,9 @@ class RecordRepository(WritingRepository):
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
-
-        def change(record: Record) -> Record:
-            if not record.archived:
-                return record
-            twin = self._store.record_like(record.scope, record.fingerprint)
-            if twin is not None:
-                raise InvalidInput(
-                    f"record {id!r} cannot be restored: the live record {twin.id!r} says the same; "
-                    "archive that one first"
-                )
-            return replace(record, archived_at=None, archive_reason="")
-
-        return self.change([id], change, operation="restore")[0]
+        return self.change([id], partial(replace, archived_at=None, archive_reason=""), operation="restore")[
+            0
+        ]
 
     def expire(self) -> int:
         """Archive expired records, and end those that mattered until an earlier day; return their number.

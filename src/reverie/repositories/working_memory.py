@@ -7,7 +7,7 @@ prompts show only the keys.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -24,7 +24,7 @@ from reverie.domain.record import normalize_labels
 from reverie.domain.text import tokenizer
 from reverie.domain.text.timestamps import Clock, add_duration, parse_duration
 from reverie.domain.text.validation import clean_text, validate_count, validate_text
-from reverie.search.query import Alternative, ParsedQuery, parse_query
+from reverie.search.query import parse_query
 from reverie.search.ranking import RankedPassage, TermStatistics, rank
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -39,10 +39,9 @@ LONGEST_QUERY = 10_000
 """Characters of a question, as in every search."""
 
 _UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
+_tokenize = lru_cache(maxsize=64)(tokenizer.tokenize)  # texts can be long
 _SEPARATORS = ("/", ":", ".")
 _EXPIRING_NAMED = 3
-_PIECE = 0.6
-"""Similarity of a word that contains a word of the question."""
 
 
 class TtlDefault(Enum):
@@ -159,9 +158,7 @@ class WorkingMemory:
         tags: Iterable[str] = (),
         limit: int = 10,
     ) -> builtins.list[EntryHit]:
-        """Return entries with words of a question, or words that contain one, in key, text, tags or category.
-
-        They are sorted by BM25, best first. A piece of a word counts less than the word.
+        """Return entries with words of a question in key, text, tags or category, sorted by BM25, best first.
 
         Args:
             query: What to look for; None gives the newest instead, with score 0.
@@ -237,12 +234,12 @@ class WorkingMemory:
 
 def _rank(question: str, entries: Sequence[Entry], allowed: Sequence[int], limit: int) -> list[RankedPassage]:
     """Return the best of the allowed entries, by their numbers; all count for how common a word is."""
-    analysed = [_analyse(entry.to_searchable_text()) for entry in entries]
-    query = _add_longer_words(parse_query(question), [words for _, words in analysed])
-    passages = [
-        Passage(key=number, terms=tokenizer.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp())
-        for number, (entry, (tokens, _)) in enumerate(zip(entries, analysed, strict=True))
-    ]
+    query = parse_query(question)
+    passages = []
+    for number, entry in enumerate(entries):
+        tokens = _tokenize(entry.to_searchable_text())
+        terms, at = tokenizer.pack(tokens), entry.stored_at.timestamp()
+        passages.append(Passage(key=number, terms=terms, length=len(tokens), at=at))
     statistics = TermStatistics(
         passages=len(passages),
         mean_length=sum(passage.length for passage in passages) / max(1, len(passages)),
@@ -251,27 +248,6 @@ def _rank(question: str, entries: Sequence[Entry], allowed: Sequence[int], limit
         },
     )
     return rank(query, [passages[number] for number in allowed], statistics=statistics, limit=limit)
-
-
-@lru_cache(maxsize=64)
-def _analyse(text: str) -> tuple[Sequence[str], Mapping[str, tuple[str, ...]]]:
-    """Return the tokens of a text, and those of each of its folded words."""
-    chunks = tokenizer.tokenize_chunks(text)
-    tokens = [token for _, parts, _ in chunks for token in parts]
-    tokens += [token for _, _, wholes in chunks for token in wholes]
-    return tokens, {tokenizer.fold(chunk): (*parts, *wholes) for chunk, parts, wholes in chunks}
-
-
-def _add_longer_words(query: ParsedQuery, words: Iterable[Mapping[str, tuple[str, ...]]]) -> ParsedQuery:
-    """Return the query with the words of entries that contain a word of it as alternatives for that word."""
-    known = {word: tokens for each in words for word, tokens in each.items()}
-    terms = []
-    for term in query.terms:
-        piece = term.surface or term.token
-        longer = {token for word, tokens in known.items() if piece in word for token in tokens}
-        others = [Alternative(token, _PIECE, "part") for token in sorted(longer - {term.token})]
-        terms.append(term._replace(alternatives=(*term.alternatives, *others)))
-    return query._replace(terms=tuple(terms))
 
 
 def is_under(key: str, prefix: str) -> bool:

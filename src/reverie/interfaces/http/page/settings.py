@@ -110,8 +110,7 @@ def show_history(call: Call[ViewQuery]) -> Screen:
 @VIEWS.add("GET", "/activity", "admin", is_whole=True)
 def show_activity(call: Call[Plain]) -> Screen:
     """Show searches, prompts and saves of each of the last days."""
-    days = [each.to_dict() for each in call.memory.admin.activity(days=_DAYS)]
-    return Screen("activity.html", items=days)
+    return Screen("activity.html", items=call.memory.admin.activity(days=_DAYS))
 
 
 # -- trust -------------------------------------------------------------------------------------------------
