@@ -29,6 +29,7 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreU
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
+from reverie.domain.text.validation import validate_values
 from reverie.files.claim import RENEW_S, claim_folder
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
@@ -253,8 +254,8 @@ class MemoryFolder:
         Raises:
             InvalidInput: one is not the path of a file of a memory; nothing was done.
         """
-        for path in paths:
-            if parse_path(path) is None:
+        for path in validate_values(paths, name="paths", of="paths of files"):
+            if not isinstance(path, str) or parse_path(path) is None:
                 raise InvalidInput(f"path is {quote_value(path)}: name a file below memory/ or sessions/")
         if self._closed:
             return

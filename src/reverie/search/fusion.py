@@ -197,7 +197,8 @@ def fuse(
             if not is_talk:
                 total += settings.covered * entry.coverage + settings.both * entry.relevance * max(0.0, own)
         if not is_talk:
-            total -= settings.short * exp(-passage.length / settings.short_tokens)
+            no_rule = 1.0 - rules.get(passage.key, 0.0)  # rules are short
+            total -= settings.short * no_rule * exp(-passage.length / settings.short_tokens)
         relevance = 1.0 / (1.0 + exp((settings.middle - total) / settings.scale))
         cosine = cosines.get(passage.key)
         full = settings.words

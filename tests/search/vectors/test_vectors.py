@@ -109,7 +109,7 @@ def test_rules_of_any_kind_are_found_for_what_is_asked_to_be_done(tmp_path, kind
 def test_without_classifiers_the_kind_tells_rules(tmp_path, embedder):
     with Memory.open(tmp_path / "memory", embedder=embedder) as memory:
         memory.save("Letters: never an exclamation mark", kind="preference")
-        memory.save("Letters: never an exclamation mark for Kim")
+        memory.save("Letters: never an exclamation mark for Kim", kind="fact")
         memory.admin.embed()
         (first, *_) = memory.search("write the harbour that the crane is ready")
         assert first.kind == "preference"
