@@ -3,47 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import subprocess
-import sys
-from functools import cached_property
 from pathlib import Path
 
 import pytest
 
-from reverie import AsyncMemory, NotFound, StoreUnavailable, aio
-
-CLASSES: dict[type, dict[str, str]] = aio.CLASSES  # type: ignore[attr-defined]
-LEFT_OUT = {"folder", "acting"}
-
-
-def list_public(cls: type) -> set[str]:
-    owners = [owner for owner in cls.__mro__ if owner.__module__.startswith("reverie")]
-    return {name for owner in owners for name in vars(owner) if not name.startswith("_")}
-
-
-def test_both_have_the_same_names_signatures_and_docstrings() -> None:
-    for sync, attributes in CLASSES.items():
-        asynchronous = getattr(aio, f"Async{sync.__name__}")
-        inherited = {name for owner in sync.__mro__ for name in CLASSES.get(owner, {})}
-        assert list_public(sync) - list_public(asynchronous) <= LEFT_OUT
-        assert list_public(asynchronous) - list_public(sync) <= inherited | set(attributes)
-        for name in sorted(list_public(sync) & list_public(asynchronous)):
-            mine, theirs = inspect.getattr_static(sync, name), inspect.getattr_static(asynchronous, name)
-            if isinstance(mine, property | cached_property):
-                assert theirs.__doc__
-                continue
-            if isinstance(mine, classmethod):
-                mine, theirs = mine.__func__, theirs.__func__
-            parameters = [str(each) for each in inspect.signature(mine).parameters.values()]
-            assert [str(each) for each in inspect.signature(theirs).parameters.values()] == parameters
-            assert mine.__doc__ == theirs.__doc__
-
-
-def test_the_file_is_what_the_script_writes() -> None:
-    script = Path(__file__).parents[1] / "scripts" / "generate_async.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+from reverie import AsyncMemory, NotFound, StoreUnavailable
 
 
 def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:

@@ -362,12 +362,6 @@ def sections(text: str, level: str) -> dict[str, str]:
     return {found[1]: piece for piece in pieces if (found := re.match(r"`([^`]+)`", piece))}
 
 
-def public_methods(owner: type) -> list[str]:
-    """Its own and those it inherits."""
-    ours = [each for each in owner.__mro__ if each.__module__.startswith("reverie.")]
-    return list(dict.fromkeys(name for each in ours for name in vars(each) if not name.startswith("_")))
-
-
 def public_attributes(owner: type) -> list[str]:
     """What `__init__` sets for the caller's use."""
     source = inspect.getsource(owner.__init__)  # type: ignore[misc]
@@ -378,19 +372,6 @@ def test_every_public_name_is_in_the_reference() -> None:
     pages = "\n".join(REFERENCE.values())
     named = set(re.findall(r"`(?:reverie\.)?(\w+)`", pages))
     assert set(reverie.__all__) - named == set(), "missing in docs/reference"
-
-
-def test_every_public_method_and_attribute_is_in_the_reference() -> None:
-    """A method stands under the class that defines it, of an asynchronous class under the synchronous one."""
-    for owner in OWNERS.values():
-        synchronous = owner.__name__.removeprefix("Async")
-        owners = {synchronous, *(each.__name__ for each in OWNERS[synchronous].__mro__), owner.__name__}
-        for name in [*public_methods(owner), *public_attributes(owner)]:
-            if owner.__name__ != synchronous and name in {"sync", *dir(OWNERS[synchronous])}:
-                continue
-            assert any(re.search(rf"`{each}\.{name}[`(]", REFERENCE["api"]) for each in owners), (
-                f"{owner.__name__}.{name}"
-            )
 
 
 def _is_error(value: object) -> bool:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from dataclasses import replace
@@ -404,17 +403,6 @@ def test_what_was_shown_survives_a_restart(start, store):
         again = start()
         again.add("user", "harbour again?")
         assert recalled(again.context()) == []
-
-
-def test_making_a_pack_writes_nothing(chat, store):
-    remember(store, "The harbour is in Oslo")
-    chat.add("user", "harbour?")
-    before = store.sequence()
-    chat.context()
-    assert store.sequence() == before
-    assert store.cursor(build_shown_cursor(ID)) is None
-    chat.add("assistant", "Oslo.")
-    assert json.loads(store.cursor(build_shown_cursor(ID)))[0][1] == 0
 
 
 def test_beginning_anew_forgets_what_was_shown(chat, store):

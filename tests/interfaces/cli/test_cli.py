@@ -192,28 +192,7 @@ def test_nothing_relevant_is_an_answer_with_its_own_exit_code(call: Call, port: 
     assert json.loads(document.stdout) == {"query": "zeppelin", "hits": []}
 
 
-RESTRICTED: list[tuple[list[str], set[str] | int]] = [
-    (["--category", "project-context"], {"a"}),
-    (["--category", "project"], set()),
-    (["--tag", "red", "--tag", "blue"], {"b"}),
-    (["--kind", "decision"], {"c"}),
-    (["--layer", "procedural"], {"d"}),
-    (["--origin", "tool"], {"d"}),
-    (["--scope", "user:alice"], {"a", "b", "c", "d", "said"}),
-    (["--scope", "user:alice", "--tag", "red"], {"b"}),
-    (["--scope", "user:bob"], {"a", "c", "d", "said"}),
-    (["--kind", "decision", "--kind", "lesson"], {"c", "d"}),
-    (["--since", "1h"], {"a", "b", "c", "d", "said"}),
-    (["--since", "2099-01-01"], set()),
-    (["--before", "2001-01-01"], set()),
-    (["--valid-at", "2031-01-01"], {"a", "b", "d"}),
-    (["--session", "chat:1"], {"said"}),
-    (["--role", "user"], {"said"}),
-    (["--records-only"], {"a", "b", "c", "d"}),
-    (["--turns-only"], {"said"}),
-    (["--min-score", "1"], set()),
-    (["--limit", "2"], 2),
-]
+RESTRICTED = json.loads(Path(__file__).with_name("recall_options.json").read_text(encoding="utf-8"))
 
 
 def test_recall_restricts_as_its_options_say(call: Call) -> None:

@@ -130,24 +130,7 @@ def test_codex_trusts_the_hooks_that_its_user_has_seen(home: Path, connect: Conn
 
 
 def test_what_else_is_in_a_file_stays_as_it_was_written(home: Path, connect: Connect) -> None:
-    cases = {
-        "zed": (
-            ".config/zed/settings.json",
-            '// Zed settings\n{\n\t"theme": "One Dark", // dark\n\t/* more */\n\t"vim_mode": true,\n}\n',
-        ),
-        "opencode": (
-            ".config/opencode/opencode.jsonc",
-            '{"$schema": "x", "mcp": {"other": {"type": "remote"}}}',
-        ),
-        "gemini": (
-            ".gemini/settings.json",
-            '{\r\n    "hooks": {\r\n        "BeforeAgent": [ { "hooks": [] } ]\r\n    },\r\n    "ui": {}\r\n}\r\n',
-        ),
-        "windsurf": (".codeium/windsurf/mcp_config.json", '{\n  "mcpServers": {}\n}'),
-        "cursor": (".cursor/hooks.json", '{"version": 1, "hooks": {"stop": [{"command": "mine"}]}}\n'),
-        "cline": (".cline/data/settings/cline_mcp_settings.json", ""),
-        "vscode": (".config/Code/User/mcp.json", '\ufeff{\n    "inputs": [ 1,2 ]\n}'),
-    }
+    cases = json.loads(Path(__file__).with_name("client_files.json").read_text(encoding="utf-8"))
     for client, (name, text) in cases.items():
         path = home / name
         path.parent.mkdir(parents=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,17 +104,3 @@ def test_without_a_folder_the_demo_goes_to_a_new_one_and_what_it_says_to_try_wor
         done = run_cli(*shlex.split(command)[1:])
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout
-
-
-@pytest.mark.parametrize("is_on_path", [True, False])
-def test_a_command_to_try_names_a_program_that_the_shell_finds(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_on_path: bool
-) -> None:
-    program = tmp_path / "bin" / "reverie"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n", encoding="utf-8")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "argv", [str(program)])
-    monkeypatch.setenv("PATH", str(program.parent if is_on_path else tmp_path))
-    commands = call("demo").stdout.partition("Try:\n")[2].splitlines()
-    assert {shlex.split(line)[0] for line in commands} == {"reverie" if is_on_path else str(program)}

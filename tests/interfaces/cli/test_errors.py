@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import shlex
@@ -63,52 +64,9 @@ def one_line(result: Result | subprocess.CompletedProcess[bytes]) -> str:
 # -- wrong input -----------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[list[str], str]] = {
-    "a category with dots": (["remember", SECRET, "--category", "../etc"], "category is '../etc'"),
-    "an absolute category": (["remember", SECRET, "--category", "/etc"], "category is '/etc'"),
-    "a category nobody can search": (["recall", "port", "--category", "a//b"], "category is 'a//b'"),
-    "nothing to remember": (["remember", ""], "content is empty"),
-    "blanks to remember": (["remember", " \n "], "content is empty"),
-    "nothing to say": (["say", "chat:1", " "], "content is empty"),
-    "no argument": (["remember"], "Missing argument 'TEXT...'"),
-    "a ttl that is none": (["remember", SECRET, "--ttl", "soon"], "ttl is 'soon'"),
-    "a negative ttl": (["remember", SECRET, "--ttl", "0s"], "ttl is '0s'"),
-    "importance over one": (["remember", SECRET, "--importance", "1.5"], "importance is 1.5"),
-    "importance that is no number": (["remember", SECRET, "--importance", "nan"], "importance is nan"),
-    "a kind there is not": (["remember", SECRET, "--kind", "rumour"], "'rumour' is not one of"),
-    "a blank tag": (["remember", SECRET, "--tag", " "], "tag is empty"),
-    "a date that is none": (["remember", SECRET, "--valid-from", "tomorrow"], "--valid-from is 'tomorrow'"),
-    "times the wrong way round": (
-        ["remember", SECRET, "--valid-from", "2025-02-01", "--valid-to", "2025-01-01"],
-        "valid_to lies before valid_from",
-    ),
-    "a limit of nothing": (["recall", "port", "--limit", "0"], "'--limit'"),
-    "a limit of a million": (["recall", "port", "--limit", "1000000"], "limit is 1000000"),
-    "a score over one": (["recall", "port", "--min-score", "2"], "'--min-score'"),
-    "since when": (["recall", "port", "--since", "ages"], "--since is 'ages'"),
-    "a pattern that is none": (["recall", "[", "--regex"], "'['"),
-    "turns of a category": (["recall", "port", "--turns-only", "--category", "x"], "--category"),
-    "records of a session": (["recall", "port", "--records-only", "--session", "x"], "--records-only"),
-    "a yes that nothing asks for": (
-        ["store", "create", "postgresql://h/d", "--yes"],
-        "--yes is for `remove`",
-    ),
-    "a control character": (["remember", "\x07" + SECRET], "control character U+0007 at position 0"),
-    "a session with a control character": (["say", "a\x07b", SECRET], "control character U+0007"),
+    **json.loads(Path(__file__).with_name("wrong_input.json").read_text(encoding="utf-8")),
     "a very long text": (["remember", "x" * 100_001], "100,001 characters"),
-    "a command there is not": (["xyzzy"], "No such command 'xyzzy'; see"),
-    "a command by another name": (["search", "x"], "No such command 'search'; did you mean 'recall'? see"),
-    "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),
-    "an option there is not": (["recall", "port", "--fast"], "--fast"),
-    "one id too many": (
-        ["show", "aaaaaaaaaaaa", "bbbbbbbbbbbb"],
-        "1 more than expected: `reverie show` takes ID;",
-    ),
-    "a folder without its option": (["init", "agent"], "`reverie init` takes no arguments; see"),
-    "a file that is not there": (["import", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl"),
-    "nobody to ask": (["rebuild"], "--yes"),
     "a number of thousands of digits": (["history", "--since", "9" * 5_000], "--since is '999"),
-    "a group without a command": (["model"], "Missing command; see `reverie model --help`"),
-    "a timeout without end": (["hook", "stop", "--timeout", "inf"], "--timeout"),
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import quote
 
 from reverie import Memory
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
@@ -63,48 +65,5 @@ def fill_memory(
 
 def list_addresses(ids: dict[str, str]) -> list[str]:
     """Return the addresses of all views that show what is stored."""
-    from urllib.parse import quote
-
-    record, session = ids["record"], quote(ids["session"], safe="")
-    return [
-        "/",
-        "/?scope=user:alice/task:deploy",
-        "/memories",
-        "/memories?q=drinks+green+tea+alert",
-        "/memories?q=drinks+green+tea&source=turns",
-        f"/memories?q={quote('window.hacked=1')}&mode=literal",
-        "/memories?state=archived",
-        "/memories?about=Alice&kind=fact",
-        "/memories?as_of=2",
-        "/memories/new?content=tea",
-        f"/memories/{record}",
-        f"/memories/{ids['archived']}",
-        f"/memories/{record}?as_of=2",
-        f"/compare?left={record}&right={ids['archived']}",
-        "/history",
-        "/history?subject=record",
-        "/undo?batch=2",
-        "/undo?change=4",
-        "/conversations",
-        f"/conversations/{session}",
-        f"/why/{session}/2",
-        "/what-if?message=drinks+green+tea",
-        f"/what-if?message=drinks+green+tea&session={session}",
-        "/pages",
-        "/pages/MEMORY.md",
-        "/pages/HISTORY.md",
-        "/page-edit?name=MEMORY.md",
-        "/forget",
-        f"/forget/preview?ids={record}",
-        f"/forget/preview?what={quote('window.hacked')}",
-        f"/forget/preview?session={session}",
-        "/access",
-        "/health",
-        "/import",
-        "/review",
-        "/activity",
-        "/contradictions",
-        "/unverified",
-        "/scopes",
-        "/settings",
-    ]
+    addresses = Path(__file__).with_name("addresses.txt").read_text(encoding="utf-8").split()
+    return [each.format(**ids | {"session": quote(ids["session"], safe="")}) for each in addresses]

@@ -20,6 +20,7 @@ from tests.interfaces.http.conftest import BASE
 from tests.interfaces.http.test_http_process import serving
 
 NPM_CLIENT = Path(sys.prefix, "share/mem0/node_modules/mem0ai")
+FILTERS = json.loads(Path(__file__).with_name("mem0_filters.json").read_text(encoding="utf-8"))
 ADD, LIST, SEARCH = "/v3/memories/add/", "/v3/memories/", "/v3/memories/search/"
 
 
@@ -210,19 +211,8 @@ def test_nothing_of_another_scope_is_seen_or_changed(client: TestClient, server:
 
 
 def test_a_filter_names_the_scopes_it_is_about() -> None:
-    filters: list[tuple[dict[str, Any], set[str]]] = [
-        ({"user_id": "a"}, {"user:a"}),
-        ({"user_id": "a", "run_id": "r"}, {"user:a"}),
-        ({"AND": [{"run_id": "r"}, {"user_id": "a"}]}, {"user:a"}),
-        ({"OR": [{"user_id": "a"}, {"agent_id": "b"}]}, {"user:a", "agent:b"}),
-        ({"OR": [{"user_id": "a"}, {"keywords": "x"}]}, set()),
-        ({"user_id": {"in": ["a", "b"]}}, {"user:a", "user:b"}),
-        ({"user_id": "*"}, set()),
-        ({"NOT": [{"user_id": "a"}]}, set()),
-        ({}, set()),
-    ]
-    for given, scopes in filters:
-        assert find_scopes(given) == scopes, given
+    for given, scopes in FILTERS["scopes"]:
+        assert find_scopes(given) == set(scopes), given
     for name in ("alice", "a/b", "100%", "a%2Fb", "日本", "a:b", "x\ny", "alice@example.com"):
         scope = build_scope_name("user", name)
         assert "/" not in scope
@@ -230,31 +220,8 @@ def test_a_filter_names_the_scopes_it_is_about() -> None:
 
 
 def test_filters_compare_as_mem0_does() -> None:
-    memory = {
-        "memory": "I play the Harp",
-        "user_id": "a",
-        "run_id": None,
-        "categories": ["music"],
-        "created_at": "2025-06-01T00:00:00Z",
-        "metadata": {"n": 5, "town": "Bergen"},
-    }
-    for filters, expected in (
-        ({"user_id": "a", "run_id": None}, True),
-        ({"categories": {"contains": "music"}}, True),
-        ({"categories": {"in": ["music", "x"]}}, True),
-        ({"created_at": {"gte": "2025-01-01", "lt": "2026-01-01"}}, True),
-        ({"metadata": {"n": {"gt": 4, "lte": 5}, "town": "Bergen"}}, True),
-        ({"keywords": {"icontains": "harp"}}, True),
-        ({"NOT": [{"user_id": "b"}]}, True),
-        ({"user_id": "*"}, True),
-        ({"user_id": {"ne": "b"}}, True),
-        ({"run_id": "*"}, False),
-        ({"keywords": {"contains": "harp"}}, False),
-        ({"metadata": {"n": {"gt": "4"}}}, False),
-        ({"run_id": {"gt": None}}, False),
-        ({"OR": [{"user_id": "b"}, {"categories": "sport"}]}, False),
-        ({"NOT": {"user_id": "a"}}, False),
-    ):
+    memory = FILTERS["memory"]
+    for filters, expected in FILTERS["matches"]:
         assert is_match(filters, memory) is expected, filters
     for filters in ({"colour": "red"}, {"user_id": {"like": "a"}}, {"AND": 5}):
         with pytest.raises(InvalidInput, match="filters has"):

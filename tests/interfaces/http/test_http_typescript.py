@@ -19,16 +19,6 @@ NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 
 
-def test_the_client_is_generated_from_the_description_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert generate_typescript.main(["--check"]) == 0
-    monkeypatch.setattr(generate_typescript, "FOLDER", tmp_path)
-    assert generate_typescript.main(["--check"]) == 1  # it is missing, as an outdated one is not the same
-    assert generate_typescript.main([]) == 0
-    assert any(tmp_path.iterdir())
-
-
 @needs_node
 @pytest.mark.slow
 def test_the_client_works_against_a_running_server(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from reverie import Memory
 from reverie.interfaces.http.operations import Operation
-from reverie.interfaces.http.page.rendering import FOLDER, STATIC, show_text
+from reverie.interfaces.http.page.rendering import FOLDER, STATIC
 from reverie.interfaces.http.page.site import GROUPS
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.tokens import RIGHTS
@@ -171,12 +171,6 @@ def test_what_is_hidden_is_made_visible(client: TestClient, memory: Memory) -> N
     record = memory.save("pay \u202e05 to Bob").record
     for path in (f"/memories/{record.id}", "/", "/memories", "/memories?q=pay"):
         assert "pay \\u202e05 to Bob" in Page(client.get(path).text).text.replace("\n", ""), path
-
-
-def test_words_are_highlighted_after_they_are_escaped() -> None:
-    assert show_text("<b>tea</b> `<i>` \u202e", ["b", "tea"]) == (
-        "&lt;<mark>b</mark>&gt;<mark>tea</mark>&lt;/<mark>b</mark>&gt; <code>&lt;i&gt;</code> \\u202e"
-    )
 
 
 def test_no_time_is_an_internal_error(client: TestClient, memory: Memory) -> None:

@@ -18,7 +18,6 @@ from reverie import Memory, Settings
 from reverie.interfaces.http.application import build_application
 from reverie.interfaces.http.serve import create_web_server, open_socket
 from reverie.interfaces.http.server import HttpServer
-from tests.factories import make_record, propose_record
 from tests.interfaces.http.page_scene import HOSTILE, NAME, fill_memory, list_addresses
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright: see scripts/install_browser.sh")
@@ -117,60 +116,6 @@ def test_the_changes_of_this_week_take_no_click(page: Any, memory: Memory) -> No
     lately = page.get_by_role("complementary", name="Changed lately")
     assert lately.locator("del").inner_text() == "5432"
     assert lately.locator("ins").inner_text() == "5433"
-
-
-def test_why_the_latest_answer_takes_one_click_and_what_if_two(page: Any, memory: Memory) -> None:
-    memory.save("The spare key of the boat house hangs behind the blue shutter")
-    session = memory.session("chat")
-    session.add("user", "Where is the spare key of the boat house?")
-    session.context()
-    session.add("assistant", "Behind the shutter.")
-    click = Clicks(page)
-    page.goto("/")
-    click(page.get_by_role("link", name="Why this answer?"))
-    assert click.number == 1
-    assert "blue shutter" in page.get_by_role("table").inner_text()
-    click(page.get_by_role("button", name="Show the prompt"))
-    assert click.number == 2
-    assert "line" in page.locator("#whatif").inner_text()
-
-
-def test_last_night_is_undone_with_two_clicks(page: Any, memory: Memory) -> None:
-    memory.save("We decided on Postgres", kind="decision", layer="episodic")
-    memory.dreams.run()
-    assert memory.list()[0].layer == "semantic"
-    click = Clicks(page)
-    page.goto("/")
-    click(page.get_by_role("link", name="Undo…"))
-    click(page.get_by_role("button", name="Undo 1 change"))
-    assert click.number == 2
-    assert memory.list()[0].layer == "episodic"
-
-
-def test_a_person_is_forgotten_with_three_clicks_and_the_name(page: Any, memory: Memory) -> None:
-    memory.save("Leon Marsh drove van 2")
-    memory.save("Bob lives in Leeds")
-    click = Clicks(page)
-    page.goto("/")
-    click(page.get_by_role("link", name="Forget", exact=True))
-    page.get_by_label("Who or what should be forgotten?").fill("Leon Marsh")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/forget/preview?*")
-    page.get_by_label("Type 1 to confirm").fill("1")
-    click(page.get_by_role("button", name="Erase 1 item for good"))
-    page.get_by_text("is erased for good").wait_for()
-    assert click.number <= 3
-    assert [each.content for each in memory.list()] == ["Bob lives in Leeds"]
-
-
-def test_a_suggestion_is_decided_with_two_clicks(page: Any, memory: Memory) -> None:
-    propose_record(memory, make_record(5, content="Prefers short pull requests", kind="preference"))
-    click = Clicks(page)
-    page.goto("/")
-    click(page.get_by_role("link", name="Review them"))
-    click(page.get_by_role("button", name="Accept", exact=False))
-    assert click.number == 2
-    assert [each.content for each in memory.list()] == ["Prefers short pull requests"]
 
 
 def test_the_first_hour(page: Any, memory: Memory) -> None:

@@ -113,13 +113,6 @@ def test_an_undo_is_undone_with_the_next_click(client: TestClient, memory: Memor
     assert texts(memory) == ["Deploys on Friday"]
 
 
-def test_a_large_memory_shows_what_was_just_saved(client: TestClient, memory: Memory) -> None:
-    memory.save_many([f"Host {number:04} has the address 10.0.0.{number}" for number in range(600)])
-    see(client, "/")
-    memory.save("I am allergic to nuts")
-    assert "I am allergic to nuts" in see(client, "/").text
-
-
 # -- memories ----------------------------------------------------------------------------------------------
 
 

@@ -95,16 +95,6 @@ def test_ids_of_another_are_ids_of_nobody(tmp_path: Path) -> None:
         assert memory.scoped("*").get(record) == bob.get(record)
 
 
-def test_saving_what_another_said_neither_reinforces_nor_reveals_theirs(tmp_path: Path) -> None:
-    with opened(tmp_path).memory as memory:
-        alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
-        theirs = bob.save("The deploy key is on the fourth floor").record
-        mine = alice.save("The deploy key is on the fourth floor")
-        assert (mine.outcome, mine.record.seen_count) == ("created", 1)
-        assert mine.record.id != theirs.id
-        assert memory.scoped("*").get(theirs.id) == theirs
-
-
 def test_a_session_of_the_same_name_is_another_session(tmp_path: Path) -> None:
     with opened(tmp_path).memory as memory:
         memory.session("chat:1").add("user", "Everybody's words")

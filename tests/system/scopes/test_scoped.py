@@ -152,21 +152,6 @@ def test_what_is_everybodys_and_answers_better_stays_first(memory: Memory, clock
     assert contents(alice.search("Which port is the deploy port?"))[0] == "The deploy port is 5433"
 
 
-def test_a_conversation_recalls_along_the_chain(memory: Memory) -> None:
-    alice = memory.scoped("user:alice")
-    memory.save("The deploy key is in the safe")
-    alice.save("Alice is away on Friday, no deploy then")
-    memory.scoped("user:bob").save("Bob deploys at night")
-    alice.scoped("task:other").save("The other deploy has failed")
-    chat = alice.scoped("task:deploy").session("chat:1")
-    chat.add("user", "When can we deploy?")
-    text = chat.context().text
-    assert "in the safe" in text
-    assert "away on Friday" in text
-    assert "Bob" not in text
-    assert "failed" not in text
-
-
 def test_many_notes_go_to_the_scope_and_to_no_other(memory: Memory) -> None:
     alice = memory.scoped("user:alice")
     saved = alice.save_many(
