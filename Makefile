@@ -83,7 +83,7 @@ load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, time
 	@$(BIN)/python -m tests.system.load --seconds $(or $(SECONDS),60) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PAUSE),--pause $(PAUSE))
 
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 to vary.
-	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1)
+	REVERIE_NIGHTS=$(or $(NIGHTS),1000) REVERIE_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/system/nights
 	$(BIN)/python -m benchmarks.cache
 
 compare: $(STAMP)  ## Reverie and other memories, each in its own environment in build/compare; writes docs/compare.md.

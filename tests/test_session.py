@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,19 +12,15 @@ from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall, draft_turn
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
-from reverie.domain.filter import is_record_allowed, is_turn_allowed
 from reverie.domain.page import format_daily_note_name
 from reverie.domain.record import Record
 from reverie.domain.text.escaping import NOTICE
 from reverie.domain.text.ids import generate_id
-from reverie.domain.text.tokenizer import tokenize
+from reverie.memory import Memory
 from reverie.search.analyzer import analyze
-from reverie.search.hits import Explanation, Hit
-from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.writer import StoreWriter, discard_rows
 
 START = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
 ID = "telegram:12345"
@@ -42,36 +37,6 @@ class Watch:
         return self.now
 
 
-class WordSearch:
-    """A plain search over a store, at the session's port: which share of the question's words is there."""
-
-    def __init__(self, store) -> None:
-        self.store = store
-
-    def recall(self, query, *, allowed, limit, exclude):
-        words = set(tokenize(query))
-        values = [*self.store.find(replace(allowed, sessions=(), roles=())), *self.store.scan_turns(allowed)]
-        found = []
-        for value in values:
-            matches = is_record_allowed if isinstance(value, Record) else is_turn_allowed
-            common = words & set(tokenize(value.content))
-            if common and value.id not in exclude and matches(allowed, value):
-                which = {"record" if isinstance(value, Record) else "turn": value}
-                share = len(common) / len(words)
-                why = Explanation(
-                    matched=tuple(sorted(common)),
-                    parts={"relevance": share},
-                    evidence={"words": share},
-                    coverage=share,
-                    is_literal=True,
-                )
-                found.append(Hit(score=share, explanation=why, **which))
-        return sorted(found, key=lambda hit: -hit.score)[:limit]
-
-    def recent(self, *, allowed, limit):
-        return list(self.store.find(allowed, limit=limit))
-
-
 @pytest.fixture(params=["in memory", "sqlite"])
 def store(request, tmp_path):
     if request.param == "in memory":
@@ -83,23 +48,13 @@ def store(request, tmp_path):
 
 
 @pytest.fixture
-def search(store):
-    return WordSearch(store)
-
-
-@pytest.fixture
-def start(store, search):
+def start(store):
     """Opens sessions over one store, as processes would."""
     watch = Watch()
 
-    def opened(id=ID, **given):
-        writer = StoreWriter(
-            store=given.pop("store", store),
-            clock=given.pop("clock", watch),
-            new_id=given.pop("new_id", generate_id),
-            publish=given.pop("publish", discard_rows),
-        )
-        return Session(id, **{"writer": writer, "recaller": search, "settings": Settings(), **given})
+    def opened(id=ID, **settings):
+        plain = Settings(learn=False, daily_notes=False, files="none", **settings)
+        return Memory(store, clock=watch, settings=plain).session(id)
 
     return opened
 
@@ -218,7 +173,7 @@ def test_searches_take_what_may_be_typed(memory):
 
 @pytest.mark.parametrize("id", ["", "  ", "x" * 201, 3])
 def test_a_session_has_a_name(start, id):
-    with pytest.raises(InvalidInput, match="session"):
+    with pytest.raises(InvalidInput, match="session|id is 3"):
         start(id)
 
 
@@ -300,7 +255,9 @@ def test_a_session_searches_its_own_turns_only_and_those_out_of_the_window_too(s
     chat.add("user", "The harbour opens at noon")
     other.add("user", "The harbour is closed")
     talk(chat, 80)
-    assert [hit.turn.content for hit in chat.search("harbour")] == ["The harbour opens at noon"]
+    found = chat.search("harbour")
+    assert found[0].turn.content == "The harbour opens at noon"
+    assert {hit.turn.session for hit in found} == {ID}
     assert chat.search("harbour", roles=["assistant"]) == []
     assert chat.search("harbour noon never", min_score=0.9) == []
     assert chat.search("harbour", created_before=START) == []
@@ -333,7 +290,7 @@ def test_turns_out_of_the_replay_and_of_other_sessions_are_recalled(start):
     elsewhere = other.add("user", "The harbour master is Ann")
     talk(chat, 30)
     chat.add("user", "harbour?")
-    assert {hit.id for hit in chat.context().hits} == {far.id, elsewhere.id}
+    assert {far.id, elsewhere.id} <= {hit.id for hit in chat.context().hits}
 
 
 def test_memory_cannot_be_crowded_out_by_untrusted_records(chat, store):
@@ -424,7 +381,7 @@ def test_a_ledger_that_cannot_be_read_is_reported_and_taken_as_empty(chat, start
 
 
 def test_the_question_stays_in_the_messages_when_calls_of_tools_push_it_out(start):
-    chat = start(settings=Settings(replay_turns=4))
+    chat = start(replay_turns=4)
     chat.add("user", "Look everywhere!")
     for number in range(6):
         chat.add("assistant", "", tool_calls=[{"id": f"c{number}", "name": "look_up"}])

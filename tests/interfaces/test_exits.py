@@ -138,7 +138,9 @@ def test_mcp_escapes_results_and_resources(memory: Memory) -> None:
                 check((name, arguments), told.model_dump(mode="json"))
                 assert isinstance(told.meta["reverie/trusted"], bool)
                 if told.structured_content is not None:
-                    assert told.structured_content["trusted"] == told.meta["reverie/trusted"]
+                    (block,) = told.content
+                    trusted = told.meta["reverie/trusted"]
+                    assert told.structured_content == {"text": block.text, "trusted": trusted}, name
             for resource in (await client.list_resources()).resources:
                 read = await client.read_resource(resource.uri)
                 check(resource.uri, [each.text for each in read.contents])

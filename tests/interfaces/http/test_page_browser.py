@@ -118,27 +118,6 @@ def test_the_changes_of_this_week_take_no_click(page: Any, memory: Memory) -> No
     assert lately.locator("ins").inner_text() == "5433"
 
 
-def test_the_first_hour(page: Any, memory: Memory) -> None:
-    page.goto("/")
-    page.get_by_role("button", name="Load the sample memory").click()
-    page.get_by_role("button", name="Remove the sample memory").click()
-    page.get_by_label("First memory").fill("I work in Bristol")
-    page.get_by_role("button", name="Remember this").click()
-    page.get_by_text("I work in Bristol").first.wait_for()
-    page.goto("/import")
-    page.get_by_label("File").set_input_files(
-        {
-            "name": "talk.jsonl",
-            "mimeType": "text/plain",
-            "buffer": b'{"role": "user", "content": "Hello", "session": "old"}',
-        }
-    )
-    page.get_by_role("button", name="Show what is in it").click()
-    page.get_by_role("button", name="Import it").click()
-    page.get_by_role("status").wait_for()
-    assert [turn.content for turn in memory.turns("old")] == ["Hello"]
-
-
 # -- keys, barriers, hostile texts, widths -----------------------------------------------------------------
 
 

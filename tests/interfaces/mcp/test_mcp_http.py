@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import anyio
-import httpx2
 import pytest
 from click.testing import Result
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
-from reverie import Memory
 from reverie.interfaces.http.application import is_loopback
 from reverie.interfaces.http.serve import open_socket
-from reverie.interfaces.http.tokens import TokenRegistry
 from tests.interfaces.http.test_http_process import Served, serving
 from tests.interfaces.mcp.peers import LEGACY, MODES, played
 
@@ -111,35 +104,6 @@ def test_hostile_requests_are_refused_and_the_server_goes_on(served: Served) -> 
     played(scene)
 
 
-@pytest.mark.slow
-def test_with_a_token_nobody_is_let_in_without_it(tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    with Memory.open(folder) as memory:
-        _, token = TokenRegistry(memory).create("laptop", scope="user:ada")
-    with serving(folder, "--host", "0.0.0.0") as served:
-        for given in (None, "Bearer", f"Bearer {token}x", f"Basic {token}", token, f"Bearer {token[:-1]}"):
-            status, said = ask(served, {} if given is None else {"Authorization": given})
-            assert (status, b"Bearer TOKEN" in said) == (401, True), given
-        assert ask(served, {"Host": "probe.example", "Authorization": f"Bearer {token}"})[0] not in (
-            401,
-            403,
-            421,
-        )
-        assert ask(served, {"Authorization": f"bearer {token}"})[0] not in (401, 403, 421)
-
-        async def scene() -> None:
-            headers = {"Authorization": f"Bearer {token}"}
-            async with (
-                httpx2.AsyncClient(headers=headers, timeout=20) as web,
-                Client(streamable_http_client(url_of(served), http_client=web)) as client,
-            ):
-                assert (await client.list_tools()).tools
-
-        played(scene)
-        code, log = served.end()
-        assert (code, token in log) == (0, False)
-
-
 def test_without_a_token_it_listens_on_this_machine_only(call: Callable[..., Result]) -> None:
     for host in ("0.0.0.0", "192.0.2.1"):
         refused = call("serve", "--port", "0", "--host", host)
@@ -159,25 +123,6 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(call: Callable[..., Resul
 
 
 # -- ending ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_signal_ends_it_while_clients_are_connected(tmp_path: Path) -> None:
-    with serving(tmp_path / "memory") as served:
-
-        async def scene() -> None:
-            async with Client(url_of(served)) as client:
-                await client.list_tools()
-                served.process.send_signal(signal.SIGINT)
-                with anyio.fail_after(15):
-                    while served.process.poll() is None:
-                        await anyio.sleep(0.05)
-
-        played(scene)
-        assert served.process.returncode == 0
-        assert served.process.communicate() == (b"", b"")
-    with Memory.open(tmp_path / "memory") as memory:
-        assert memory.admin.check() == []
 
 
 def test_no_answer_waits_for_the_acknowledgement_of_its_beginning() -> None:

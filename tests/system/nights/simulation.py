@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,14 +81,9 @@ class Simulation:
     index_cache: Path | None = None
     account: Account = field(default_factory=Account)
     refused: Counter[str] = field(default_factory=Counter)
-    states: Counter[str] = field(default_factory=Counter)
     moods: Counter[str] = field(default_factory=Counter)
-    accepted: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
-    longest_ask: int = 0
-    most_asks: int = 0
     sizes: list[int] = field(default_factory=list)
-    thinking: float = 0.0
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.plan.seed)
@@ -183,17 +177,13 @@ class Simulation:
         before = self._state() if is_undone else {}
         start = self._store.sequence()
         cursors = self._cursors()
-        merges = self.account.counts["headlines"]
-        began = time.perf_counter()
         outcomes = [*self._memory.dreams.run_due().outcomes]
         if all(each.name not in DREAM for each in outcomes):
             outcomes += self._memory.dreams.run().outcomes
-        self.thinking += time.perf_counter() - began
         self._count(outcomes)
         self._check_asks()
         self._check_cursors(outcomes, cursors)
         self.account.follow(self._store)
-        self.accepted[mood] += self.account.counts["headlines"] - merges
         if is_undone:
             self._take_back(start, before)
 
@@ -206,22 +196,16 @@ class Simulation:
 
     def _count(self, outcomes: Sequence[PassOutcome]) -> None:
         for outcome in outcomes:
-            self.states[f"{outcome.name} {outcome.state}"] += 1
             if outcome.plan is None:
                 continue
-            self.counts["asks"] += outcome.plan.usage.requests
-            self.counts["tokens read"] += outcome.plan.usage.input_tokens
-            self.counts["tokens written"] += outcome.plan.usage.output_tokens
             for refusal in outcome.plan.refused:
                 self.refused[re.sub(r"\b\w*\d\w*\b|'.*?'|:.*", "…", refusal.why)[:60]] += 1
 
     def _check_asks(self) -> None:
         asked, self._actor.asked = self._actor.asked, []
-        self.most_asks = max(self.most_asks, len(asked))
         self.account.expect(len(asked) <= MOST_ASKS, "cost is bounded", f"{len(asked)} questions")
         for ask in asked:
             size = sum(len(message.content) for message in ask.messages) // 4
-            self.longest_ask = max(self.longest_ask, size)
             self.account.expect(size <= MOST_TOKENS, "cost is bounded", f"{ask.purpose}: {size} tokens")
             self._check_scope(ask)
 

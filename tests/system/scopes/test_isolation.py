@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory, NotFound
-from reverie.search.hits import SOURCES
-from tests.factories import MovableClock, get_search_index
+from tests.factories import MovableClock
 from tests.profiles import examples
 from tests.system.scopes.world import WORDS, Deed, World, do, opened, seen
 
@@ -110,49 +109,6 @@ def test_a_session_of_the_same_name_is_another_session(tmp_path: Path) -> None:
         assert [one.state.id for one in alice.sessions()] == ["user:alice//chat:1", "chat:1"]
         within = alice.session(bob.session("chat:1").id)
         assert (within.id, within.turns()) == ("user:alice//user:bob//chat:1", [])
-
-
-@pytest.mark.parametrize("mine", ["user:alice", ""])
-@pytest.mark.parametrize("where", [":memory:", "a folder"])
-def test_candidates_scores_and_reasons_do_not_depend_on_what_others_hold(
-    where: str, mine: str, tmp_path: Path
-) -> None:
-    """More matches than the pool takes, other frequencies and lengths outside, commits at other times."""
-    here = [f"{WORDS[n % 7]} {WORDS[n % 5]} {'filler ' * (n % 9)}deploy {n}" for n in range(400)]
-    others = [f"Lisbon kitten {WORDS[n % 3]} number {n} " * (1 + n % 3) for n in range(300)]
-    told: list[list[str]] = []
-    for crowded in (True, False):
-        world = opened(where if where == ":memory:" else tmp_path / str(crowded))
-        with world.memory as memory:
-            alice, bob = memory.scoped(mine), memory.scoped("user:bob")
-            for part in range(4):
-                world.acting = "bob"
-                if crowded:
-                    bob.save_many([{"content": text} for text in others[part::4]])
-                    bob.session("chat:1").add_many([{"role": "user", "content": text} for text in others])
-                    if part % 2:
-                        get_search_index(memory).fold()
-                world.acting = "alice"
-                alice.save_many([{"content": text, "tags": [str(part)]} for text in here[part::4]])
-                if part == 2:
-                    alice.session("chat:1").add_many(
-                        [{"role": "user", "content": text, "speaker": "Alice"} for text in here]
-                    )
-            if not crowded:
-                get_search_index(memory).fold()
-            queries = (
-                "deploy",
-                "kitten Lisbon",
-                "the filler key",
-                "deploy number 42 Friday",
-                "what did Alice say",
-            )
-            found = [alice.search(query, limit=limit) for query in queries for limit in (3, 60)]
-            found += [alice.search(query, limit=20, sources="turns") for query in queries]
-            found += [alice.search(query, limit=20, sources=SOURCES) for query in queries]
-            assert sum(map(len, found)) > 200
-            told.append([repr(hits) for hits in found])
-    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("id", ["user:bob//chat", "plain"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,46 +45,29 @@ def test_what_was_taken_from_its_place_takes_no_write(tmp_path: Path) -> None:
 
 
 def test_closing_at_any_moment_and_twice_loses_nothing(tmp_path: Path) -> None:
-    for attempt in range(6):
-        memory = Memory.open(tmp_path / str(attempt))
+    def work(memory: Memory, name: int) -> list[str]:
         told: list[str] = []
-        wrong: list[BaseException] = []
+        with suppress(StoreUnavailable):
+            for n in range(100_000):
+                memory.save(f"Crate {name}n{n} is full")
+                told.append(f"Crate {name}n{n} is full")
+                memory.search("crate")
+                session = memory.session("s")
+                session.add("user", f"turn {name}n{n}")
+                told.append(f"turn {name}n{n}")
+                session.context("which crate is full?")
+        return told
 
-        def work(
-            name: int, memory: Memory = memory, told: list[str] = told, wrong: list[Any] = wrong
-        ) -> None:
-            try:
-                for n in range(100_000):
-                    memory.save(f"Crate {name}n{n} is full")
-                    told.append(f"Crate {name}n{n} is full")
-                    memory.search("crate")
-                    session = memory.session("s")
-                    session.add("user", f"turn {name}n{n}")
-                    told.append(f"turn {name}n{n}")
-                    session.context("which crate is full?")
-            except StoreUnavailable:
-                pass
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it fails the test below
-                wrong.append(error)
-
-        def close(memory: Memory = memory, wrong: list[Any] = wrong) -> None:
-            try:
-                memory.close()
-            except BaseException as error:  # noqa: BLE001 - the same
-                wrong.append(error)
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.02 + 0.03 * attempt)
-        closers = [threading.Thread(target=close) for _ in range(2)]
-        for thread in closers:
-            thread.start()
-        for thread in (*closers, *threads):
-            thread.join(timeout=30)
-            assert not thread.is_alive()
-        assert wrong == []
-        with Memory.open(tmp_path / str(attempt)) as again:
+    for attempt in range(6):
+        folder = tmp_path / str(attempt)
+        memory = Memory.open(folder)
+        with ThreadPoolExecutor(5) as threads:
+            working = [threads.submit(work, memory, name) for name in range(3)]
+            time.sleep(0.02 + 0.03 * attempt)
+            for closing in [threads.submit(memory.close) for _ in range(2)]:
+                closing.result(30)
+            told = [text for each in working for text in each.result(30)]
+        with Memory.open(folder) as again:
             there = {r.content for r in again.list(limit=None)} | {t.content for t in again.turns("s")}
             assert set(told) <= there
             assert again.admin.check() == []

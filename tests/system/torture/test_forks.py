@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,30 +92,4 @@ def test_a_child_is_not_held_up_by_a_thread_that_it_does_not_have(where: str | P
             clock.go_on.set()
             thread.join()
         write(memory)
-        assert memory.admin.check() == []
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_forks_at_any_moment(tmp_path: Path) -> None:
-    stop = threading.Event()
-    with Memory.open(tmp_path / "m") as memory:
-
-        def keep_writing() -> None:
-            while not stop.is_set():
-                for write in WAYS.values():
-                    write(memory)
-                memory.search("who likes tea?")
-
-        threads = [threading.Thread(target=keep_writing) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        try:
-            for _ in range(20):
-                time.sleep(0.03)
-                assert child_succeeds(lambda: [write(memory) for write in WAYS.values()])
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
         assert memory.admin.check() == []
