@@ -173,7 +173,7 @@ def test_searches_take_what_may_be_typed(memory):
 
 @pytest.mark.parametrize("id", ["", "  ", "x" * 201, 3])
 def test_a_session_has_a_name(start, id):
-    with pytest.raises(InvalidInput, match="session|id is 3"):
+    with pytest.raises(InvalidInput, match=r"session|id is 3"):
         start(id)
 
 

@@ -18,21 +18,9 @@ from reverie.domain.record import FIL
 from reverie.search.hits import SOURCES
 from tests.factories import get_search_index
 
-WORDS = tuple(
-    [
-        "deploy",
-        "Lisbon",
-        "kitten",
-        "allergic",
-        "nuts",
-        "the",
-        "key",
-        "42",
-        "Friday",
-        "prefers",
-        "not",
-        "api/v2",
-    ]
+WORDS = (
+    *("deploy", "Lisbon", "kitten", "allergic", "nuts", "the"),
+    *("key", "42", "Friday", "prefers", "not", "api/v2"),
 )
 BEGINNING = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
 
