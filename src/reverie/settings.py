@@ -369,7 +369,8 @@ class Settings:
             NotFound: there is no such file.
             MissingExtra: the file is YAML and PyYAML is not installed.
         """
-        layers = [] if file is None else [(f"in {str(file)!r}", _read(file))]
+        content = None if file is None else _read(file)  # refuses what is not a path
+        layers = [] if content is None else [(f"in {str(file)!r}", content)]
         layers += [(_IN_ENVIRONMENT, _select_variables(environ or {})), ("in the arguments", overrides)]
         values: dict[str, Any] = {}
         for where, given in layers:
