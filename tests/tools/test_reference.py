@@ -60,8 +60,8 @@ def form(rule: Mapping[str, Any]) -> str:
 def effect(tool: Tool) -> str:
     if tool.reads_only:
         return "Changes nothing."
-    said = "May take something away" if tool.destructive else "Adds or replaces"
-    return f"{said}; {'the same again changes nothing more' if tool.idempotent else 'each call counts'}."
+    said = "Destructive" if tool.destructive else "Writes"
+    return f"{said}{', idempotent' if tool.idempotent else ''}."
 
 
 COUNTS = Counter(row for tool in TOOLS for row in arguments(tool).values())
