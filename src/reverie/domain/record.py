@@ -280,16 +280,7 @@ def move_former_metadata(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**data, "metadata": others, **moved}
 
 
-_TIMES = (
-    "created_at",
-    "updated_at",
-    "last_seen_at",
-    "valid_from",
-    "valid_to",
-    "expires_at",
-    "archived_at",
-    "until",
-)
+_TIMES = tuple(each.name for each in fields(Record) if "datetime" in str(each.type))
 _KINDS_BY_NAME: Mapping[str, Kind] = MappingProxyType(
     {name: kind for kind in KINDS for name in (kind, f"{kind}s")} | {"fixes": "fix"}
 )

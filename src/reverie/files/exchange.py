@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable, translate_os_errors
@@ -22,19 +21,6 @@ from reverie.stores.writer import StoreWriter
 
 OWNER_FILE = ".memory"
 """File with the identity of the memory to which a folder belongs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushReport:
-    """Result of importing the edits of a folder.
-
-    Attributes:
-        edits: What was imported, and what could not be.
-        files: What was written afterwards.
-    """
-
-    edits: HandEditReport
-    files: MirrorReport
 
 
 class FileExchange:
@@ -65,10 +51,13 @@ class FileExchange:
             with closing(FileState(self._root)) as state:
                 return self._write(state)
 
-    def push(self) -> PushReport:
+    def push(self) -> tuple[HandEditReport, MirrorReport]:
         """Import the edits of the files, then write the files as `pull` does.
 
         A missing file counts as removed, as in the folder of any memory.
+
+        Returns:
+            What was imported and what could not be, and what was written afterwards.
 
         Raises:
             NotFound: nothing was pulled into the folder.
@@ -90,7 +79,7 @@ class FileExchange:
                     raise StoreUnavailable(
                         f"others are at the files of {str(self._root)!r}: try again ({error})"
                     ) from error
-                return PushReport(edits=report, files=self._write(state))
+                return report, self._write(state)
 
     def _write(self, state: FileState) -> MirrorReport:
         clock = self._writer.clock

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn, get_type_hints
+from typing import Any, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, Turn
@@ -368,7 +368,7 @@ def _parse_record(text: str, *, line: int = 0) -> dict[str, Any]:
     """Return the fields of a record in JSON, each checked by its form."""
     found = _parse_object(text, _RECORD, line=line)
     try:
-        return {name: _RECORD[name].parse(name, value) for name, value in found.items()}
+        return {name: _read_field(name, value) for name, value in found.items()}
     except InvalidInput as error:
         raise InvalidInput(_locate_error(error, line)) from None
 
@@ -399,69 +399,51 @@ class _Form(NamedTuple):
     accepts: Callable[[Any], bool]
     read: Callable[[Any], Any] = lambda value: value
 
-    def parse(self, name: str, value: Any) -> Any:
-        """Return the value of a field; raise `InvalidInput` if it is not of this form."""
-        if not self.accepts(value):
-            raise InvalidInput(f"the field {name!r} is {describe_type(value)}: it should be {self.should}")
-        try:
-            return self.read(value)
-        except InvalidInput as error:
-            raise InvalidInput(f"the field {name!r}: {error}") from None
-
-    def or_none(self) -> _Form:
-        """Return the form of a field that may also be null."""
-        return _Form(
-            self.should,
-            lambda value: value is None or self.accepts(value),
-            lambda value: None if value is None else self.read(value),
-        )
-
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 _TEXT = _Form("text, in quotes", _is_text)
-_LABELS = _Form(
-    'a list of texts, such as ["a", "b"]',
-    lambda value: isinstance(value, list) and all(map(_is_text, value)),
-    lambda value: normalize_labels(value, name="label", longest=2_000),
-)
-_TIME = _Form(
-    'a time, such as "2026-02-07T10:30:00Z"',
-    _is_text,
-    lambda value: timestamps.parse_time(value, name="time"),
-)
-_BY_TYPE: Mapping[Any, _Form] = MappingProxyType(
+_FORMS: Mapping[Any, _Form] = MappingProxyType(
     {
-        float: _Form("a number", _is_number),
+        float: _Form("a number", lambda value: type(value) in (int, float)),
         int: _Form(
             "a whole number up to 1,000,000,000",
-            lambda value: _is_number(value) and isinstance(value, int) and abs(value) <= _MOST_OFTEN,
+            lambda value: type(value) is int and abs(value) <= _MOST_OFTEN,
         ),
         bool: _Form("true or false", lambda value: isinstance(value, bool)),
-        datetime: _TIME,
-        datetime | None: _TIME.or_none(),
-        str | None: _TEXT.or_none(),
-        tuple[str, ...]: _LABELS,
-        Mapping[str, str]: _Form(
+        datetime: _Form('a time, such as "2026-02-07T10:30:00Z"', _is_text, timestamps.parse_time),
+        tuple: _Form(
+            'a list of texts, such as ["a", "b"]',
+            lambda value: isinstance(value, list) and all(map(_is_text, value)),
+            lambda value: normalize_labels(value, name="label", longest=2_000),
+        ),
+        Mapping: _Form(
             'an object of texts, such as {"name": "value"}',
             lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
             MappingProxyType,
         ),
     }
 )
-"""Forms of fields by the types that their classes declare."""
+"""Forms of fields by the types that their class declares; others are text."""
+
+_RECORD: Mapping[str, Any] = MappingProxyType(get_type_hints(Record))
 
 
-_RECORD: Mapping[str, _Form] = MappingProxyType(
-    {name: _BY_TYPE.get(hint, _TEXT) for name, hint in get_type_hints(Record).items()}
-    | {"id": _TEXT._replace(read=validate_id)}
-)
+def _read_field(name: str, value: Any) -> Any:
+    """Return the value of a field of a record; raise `InvalidInput` if it is not of its form."""
+    inner = get_args(_RECORD[name])
+    is_optional = type(None) in inner
+    if value is None and is_optional:
+        return None
+    form = _FORMS.get(inner[0] if is_optional else get_origin(_RECORD[name]) or _RECORD[name], _TEXT)
+    if not form.accepts(value):
+        raise InvalidInput(f"the field {name!r} is {describe_type(value)}: it should be {form.should}")
+    try:
+        return validate_id(value) if name == "id" else form.read(value)
+    except InvalidInput as error:
+        raise InvalidInput(f"the field {name!r}: {error}") from None
 
 
 # -- values --------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import islice
 
 from reverie.domain.lazy_regex import defer_regex
@@ -151,12 +152,7 @@ class _Chunks(dict[str, _Analysed]):
         return analyzed
 
 
-class _Languages(dict[str, _Chunks]):
-    def __missing__(self, language: str) -> _Chunks:
-        return self.setdefault(language, _Chunks(language))
-
-
-_chunks_of = _Languages()
+_get_chunks = cache(_Chunks)
 
 
 def tokenize(text: str, language: str | None = None) -> list[str]:
@@ -181,7 +177,7 @@ def tokenize(text: str, language: str | None = None) -> list[str]:
 
 def tokenize_as(text: str, language: str) -> list[str]:
     """Return the tokens of a text in that language in reading order, without wholes."""
-    chunks = _chunks_of[language]
+    chunks = _get_chunks(language)
     return [part for chunk in _cut(normalize_text(text)) for part in chunks[chunk][0]]
 
 
@@ -191,7 +187,7 @@ def tokenize_chunks(
     """Return each chunk of a text with its parts and wholes; `language` is None to detect it."""
     text = normalize_text(text)
     cut = _cut(text)
-    chunks = _chunks_of[_find_languages(cut, text)[0] if language is None else language]
+    chunks = _get_chunks(_find_languages(cut, text)[0] if language is None else language)
     return [(chunk, *chunks[chunk]) for chunk in cut]
 
 
@@ -300,7 +296,7 @@ def extract_cues(text: str) -> str:
     >>> extract_cues("I went there two weeks ago."), extract_cues("How was it?"), extract_cues("Fine.")
     ('04nt', '00aq', '01')
     """
-    chunks = _chunks_of[DEFAULT]
+    chunks = _get_chunks(DEFAULT)
     word_count = sum(
         len(chunks[chunk][0]) for chunk in _cut(normalize_text(text)) if chunk.lower() not in STOP_WORDS
     )

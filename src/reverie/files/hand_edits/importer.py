@@ -64,9 +64,11 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         return run.settle(file)
     ours = next(iter(store.pages([name])), None)
     text = parsing.read_page(file.path, file.data, was=ours.content if ours else "")
-    was, parts, decision = PageParts("", None), PageParts(text, None), PageDecision()
+    known = (file.base or b"").decode(errors="replace").replace("\r\n", "\n")
+    began = parsing.read_page(file.path, file.base or b"", was=known)
+    was, parts, decision = PageParts(began, None), PageParts(text, None), PageDecision()
     if name == MEMORY_PAGE:
-        was = split_page("" if file.base is None else parsing.read_page(file.path, file.base))
+        was = split_page(began)
         parts = split_page(text, was=was.outside, base=was.block or "")
         if file.base is not None and strip_intact_block(text) == text:
             decision = decide_edit(run.writer, was, parts)
@@ -77,9 +79,7 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         if not run.is_rebuild:
             raise InvalidInput(FORGOTTEN)
         run.report_problem(file.at, "some of its lines were forgotten on request; the others were taken")
-    base = merge.parse_base_page(file.path, file.base, theirs)
-    if base is not None and name == MEMORY_PAGE:
-        base = replace(base, content=was.outside)
+    base = None if file.base is None else replace(theirs, content=was.outside)
     merged = merge.decide_page(base, ours, theirs)
     with setting_cursors(decision.cursors):
         run.commit(file, merged._replace(edits=(*decision.changes, *merged.edits)))
@@ -396,9 +396,7 @@ class HandEditImporter:
         for path, broken in run.problems.items():
             problem = _Problem(_remove_quotations(broken.why), self._stat(path), now, path in run.emptied)
             if path not in before or before[path]._replace(sequence=now) != problem:
-                is_news = (
-                    time.time() - problem.version[1] / 1e9 < _NEWS_S
-                )  # other processes have told the older ones
+                is_news = time.time() - problem.version[1] / 1e9 < _NEWS_S  # others have told older ones
                 _log.log(logging.WARNING if is_news else logging.INFO, "not taken in: %s", broken)
             self._problems[path] = problem
             if run.ledger.find(path) is not None and path not in run.emptied:

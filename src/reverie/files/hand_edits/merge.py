@@ -21,7 +21,6 @@ from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import HOME_LAYERS, Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values, split_lines
 from reverie.domain.text.ids import NewId
-from reverie.files import parsing
 from reverie.files.layout import build_home, complete_record, parse_home, parse_path
 from reverie.files.parsing import EmptiedFile, Fields, parse_moment
 from reverie.stores.protocol import Store
@@ -277,12 +276,4 @@ def parse_base_record(text: bytes | None) -> Record | None:
     try:
         return None if text is None else Record.from_dict(complete_record(json.loads(text)))
     except (ValueError, TypeError, AttributeError, InvalidInput):
-        return None
-
-
-def parse_base_page(path: str, text: bytes | None, page: Page) -> Page | None:
-    """Return `page` with the content of a base text, or None."""
-    try:
-        return None if text is None else replace(page, content=parsing.read_page(path, text))
-    except InvalidInput:
         return None

@@ -208,8 +208,8 @@ def files(context: CommandContext, /, action: str, folder: str | None) -> None:
             context.print_message(f"Wrote {count}, removed {written.removed}.")
             failed = _print_failures(written.failed)
         else:
-            report = memory.admin.exchange_files(folder).push()
-            failed = _print_report(context, report.edits) | _print_failures(report.files.failed)
+            edits, files = memory.admin.exchange_files(folder).push()
+            failed = _print_report(context, edits) | _print_failures(files.failed)
     if failed:
         raise click.exceptions.Exit(options.ExitCode.NOTHING)
 
