@@ -431,14 +431,12 @@ def _compute_score(record: Record, newest: datetime) -> float:
 
 def _may_be_on_page(record: Record, now: datetime) -> bool:
     """Return whether a record is live, trusted and short, and no other one has ended it."""
-    return not (
-        record.archived
-        or record.origin in UNTRUSTED
-        or has_passed(record, now)
-        or record.is_item
-        or SUMMARY_TAG in record.tags
-        or len(record.content) > LONGEST_LINE
-    )
+    is_odd = record.is_item or SUMMARY_TAG in record.tags
+    return _is_shown(record) and not (has_passed(record, now) or is_odd)
+
+
+def _is_shown(record: Record) -> bool:
+    return not record.archived and record.origin not in UNTRUSTED and len(record.content) <= LONGEST_LINE
 
 
 def _is_current(record: Record, now: datetime, zone: tzinfo) -> bool:
@@ -481,14 +479,9 @@ def _is_about_owner(record: Record) -> bool:
 
 
 def _is_recent(record: Record | None, now: datetime) -> bool:
-    return (
-        record is not None
-        and not record.archived
-        and record.origin not in UNTRUSTED
-        and record.valid_to is not None
-        and timedelta() <= now - record.valid_to <= CHANGED_FOR
-        and len(record.content) <= LONGEST_LINE
-    )
+    if record is None or record.valid_to is None or not _is_shown(record):
+        return False
+    return timedelta() <= now - record.valid_to <= CHANGED_FOR
 
 
 def _group(records: Sequence[Record], other: str) -> Iterator[Section]:

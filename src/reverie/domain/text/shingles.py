@@ -7,9 +7,11 @@ characters count as a word.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from types import MappingProxyType
 
 from reverie.domain.lazy_regex import defer_regex
@@ -105,10 +107,8 @@ class PhraseMatcher:
     @classmethod
     def of(cls, phrases: Iterable[Phrase], *, piece: str = "") -> PhraseMatcher:
         """Return a matcher of these phrases and a piece of text."""
-        lengths: dict[int, set[Phrase]] = {}
-        for phrase in phrases:
-            lengths.setdefault(len(phrase), set()).add(phrase)
-        by_length = {length: frozenset(some) for length, some in lengths.items() if length}
+        groups = groupby(sorted(phrases, key=len), key=len)
+        by_length = {length: frozenset(some) for length, some in groups if length}
         return cls(of_length=MappingProxyType(by_length), piece=piece)
 
     def __bool__(self) -> bool:
@@ -157,34 +157,16 @@ class PhraseMatcher:
         met: set[tuple[int, int]] = set()
         for version in _iterate_unescaped_versions("\n".join(lines), keep_lines=True):
             seen = version.split("\n")
-            met |= self._find_shingle_spans(seen) | self._find_piece_spans(seen)
-        return met
-
-    def _find_shingle_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
-        placed = [(word, number) for number, line in enumerate(lines) for word in normalize_words(line)]
-        met: set[tuple[int, int]] = set()
-        for length, phrases in self.of_length.items():
-            for start in range(len(placed) - length + 1):
-                window = placed[start : start + length]
-                if tuple(word for word, _ in window) in phrases:
-                    met.add((window[0][1], window[-1][1]))
-        return met
-
-    def _find_piece_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
-        if not self.piece:
-            return set()
-        text, owners = "", list[int]()
-        for number, line in enumerate(lines):
-            normalized = normalize_text(line)
-            if normalized:
-                normalized = f" {normalized}" if text else normalized
-                text += normalized
-                owners += [number] * len(normalized)
-        met: set[tuple[int, int]] = set()
-        at = text.find(self.piece)
-        while at >= 0:
-            met.add((owners[at], owners[at + len(self.piece) - 1]))
-            at = text.find(self.piece, at + 1)
+            placed = [(word, number) for number, line in enumerate(seen) for word in normalize_words(line)]
+            for length, phrases in self.of_length.items():
+                for window in zip(*(placed[start:] for start in range(length)), strict=False):
+                    if tuple(word for word, _ in window) in phrases:
+                        met.add((window[0][1], window[-1][1]))
+            rows = [(number, folded) for number, line in enumerate(seen) if (folded := normalize_text(line))]
+            owners = [number for number, folded in rows for _ in f"{folded} "]
+            pieces = re.escape(self.piece)  # found where they overlap, too
+            for found in re.finditer(f"(?=({pieces}))", " ".join(row for _, row in rows)) if pieces else ():
+                met.add((owners[found.start(1)], owners[found.end(1) - 1]))
         return met
 
 
