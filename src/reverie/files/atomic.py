@@ -97,10 +97,6 @@ class AtomicFolder:
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
 
-    def is_lost(self, folder: str) -> bool:
-        """Return whether a folder is missing, or has nothing in it, like the mount point of another disk."""
-        return is_lost(f"{self._root}/{folder}")
-
     # -- changing ----------------------------------------------------------------------------------------
 
     def create(self, path: str, data: bytes, *, fsync: bool = False) -> FileStamp | None:
@@ -348,7 +344,7 @@ class AtomicFolder:
 
 
 def is_lost(folder: str) -> bool:
-    """Return whether a folder is missing or has nothing in it; False if that cannot be told."""
+    """Return whether a folder is missing or has nothing in it, like a mount point; False if that cannot be told."""
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None
@@ -470,13 +466,12 @@ def _refuse_taken(path: Path, *, overwrite: bool) -> None:
         raise build_unwritable_error(path, error) from None
     if not has_parent:
         raise InvalidInput(f"there is no folder {str(path.parent)!r}: make it, or choose another place")
-    if is_folder:
+    is_taken = os.path.lexists(path)
+    if is_folder or (is_taken and not overwrite):
         raise _build_taken_error(path)
-    if not os.path.lexists(path):
-        return
-    if not overwrite:
-        raise _build_taken_error(path)
-    if not stat.S_ISREG(path.lstat().st_mode):  # a rename would put a file in the place of a device or a link
+    if is_taken and not stat.S_ISREG(
+        path.lstat().st_mode
+    ):  # a rename would put a file in the place of a device or a link
         raise InvalidInput(f"{str(path)!r} is a device, a pipe or a link, and no file: choose another name")
 
 

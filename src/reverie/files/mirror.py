@@ -35,7 +35,7 @@ from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
 from reverie.files import layout
-from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
+from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath, is_lost
 from reverie.files.conversion import adopt_pages, convert
 from reverie.files.expected import (
     ExpectedContent,
@@ -161,7 +161,7 @@ class MirrorWriter:
                 with self._state.lock() as ledger:
                     batch = _Batch(self, ledger, report)
                     if not done:
-                        batch.check_state(self._root, self._layout)
+                        batch.check_state()
                     batch.drop_lost_folders()
                     report.complete = batch.follow(shown) and (not retry or batch.write_due(tried))
                     if report.complete:
@@ -178,7 +178,7 @@ class MirrorWriter:
         report = MirrorReport()
         with self._suppress_errors(report), self._state.lock() as ledger:
             batch = _Batch(self, ledger, report)
-            batch.check_state(self._root, self._layout)
+            batch.check_state()
             batch.drop_lost_folders()
         self._report_failures(report)
         return report
@@ -187,7 +187,7 @@ class MirrorWriter:
         """Return whether the state of the files, or a whole folder of them, is missing."""
         if not self._state.progress.sequence:
             return self._store.sequence() > 0
-        return any(self.disk.is_lost(top) and self._state.known(f"{top}/") for top in _TOPS)
+        return any(is_lost(f"{self._root}/{top}") and self._state.known(f"{top}/") for top in _TOPS)
 
     def is_changed(self, path: str) -> bool:
         """Return whether a file is not as it was written; False for a link, which a scan reports."""
@@ -244,6 +244,8 @@ class _Batch:
     def __init__(self, mirror: MirrorWriter, ledger: LockedFileState, report: MirrorReport) -> None:
         self._store = mirror._store
         self._disk = mirror.disk
+        self._root = mirror._root
+        self._layout = mirror._layout
         self._failed = mirror.failed
         self._erased = mirror.erased
         self._ledger = ledger
@@ -251,13 +253,13 @@ class _Batch:
 
     # -- after failures ----------------------------------------------------------------------------------
 
-    def check_state(self, root: Path, layout: layout.Layout) -> None:
+    def check_state(self) -> None:
         """Clear the state if it belongs to another store, convert another layout, settle what killed processes left."""
         self._clear_foreign_state()
-        if self._ledger.layout != layout:
-            convert(root, self._disk, self._ledger, layout)
+        if self._ledger.layout != self._layout:
+            convert(self._root, self._disk, self._ledger, self._layout)
         if not self._ledger.progress.sequence:
-            adopt_pages(root, self._disk, self._ledger)
+            adopt_pages(self._root, self._disk, self._ledger)
         for draft, path in self._disk.list_drafts():
             with self._record_failure(path):
                 self._settle_draft(draft, path)
@@ -296,7 +298,7 @@ class _Batch:
     def drop_lost_folders(self) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
         for top in _TOPS:
-            if self._disk.is_lost(top) and (missing := self._ledger.known(f"{top}/")):
+            if is_lost(f"{self._root}/{top}") and (missing := self._ledger.known(f"{top}/")):
                 _log.warning("the folder %r is missing and is written again from the store", top)
                 self._ledger.drop(missing)
                 for path in self._ledger.find_pages() if top == layout.MEMORY else ():

@@ -18,6 +18,7 @@ import hashlib
 import os
 import re
 import unicodedata
+from itertools import accumulate
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput, quote_value
@@ -30,7 +31,7 @@ _PLAIN_ID = defer_regex(r"[a-z0-9_-](?:[a-z0-9_.:@+=,-]*[a-z0-9_:@+=,-])?")
 _KEPT = frozenset("_-.:@+=,")
 _DEVICE = defer_regex(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.IGNORECASE)
 _CUT = defer_regex(r".*~~[0-9a-f]{24}", re.DOTALL)
-_TAGGED = defer_regex(r"(?P<text>.*)~(?P<tag>[0-9a-f]{8})", re.DOTALL)
+_TAGGED = defer_regex(r"(?P<text>.+)~(?P<tag>[0-9a-f]{8})", re.DOTALL)
 _URL = defer_regex("[A-Za-z][A-Za-z0-9+.-]*://")
 _BYTES = defer_regex(r"(?:%[0-9A-F]{2})+")
 
@@ -52,21 +53,21 @@ def build_file_name(session: str) -> str:
     if _PLAIN_ID.fullmatch(session) and not device and len(session) <= LONGEST_NAME:
         return session
     composed = unicodedata.normalize("NFC", session) == session
-    last = len(session) - 1
     parts = [
-        _percent_encode(char)
-        if not _is_literal(char, composed) or (char == "." and place in (0, last))
-        else char
-        for place, char in enumerate(session)
+        char if char in _KEPT or (char.isalnum() and (composed or char.isascii())) else _percent_encode(char)
+        for char in session
     ]
-    if device:
-        parts[0] = _percent_encode(session[0])
+    for place in (0, -1):
+        if session[place] == "." or (device and place == 0):
+            parts[place] = _percent_encode(session[place])
     name = "".join(parts)
     if not _is_settled(session):
         name = f"{name}~{_hash_session(session)[:8]}"
     if len(name.encode()) <= LONGEST_NAME:
         return name
-    return f"{_truncate_to_bytes(parts, LONGEST_NAME - 26)}~~{_hash_session(session)[:24]}"
+    sizes = accumulate(len(part.encode()) for part in parts)
+    kept = "".join(part for part, size in zip(parts, sizes, strict=True) if size <= LONGEST_NAME - 26)
+    return f"{kept}~~{_hash_session(session)[:24]}"
 
 
 def parse_session_id(name: str) -> str | None:
@@ -93,13 +94,6 @@ def parse_session_id(name: str) -> str | None:
     return None
 
 
-def _is_literal(char: str, composed: bool) -> bool:
-    """Return whether a character is written unchanged."""
-    if char.isascii():
-        return char.isalnum() or char in _KEPT
-    return composed and char.isalnum()
-
-
 def _is_settled(session: str) -> bool:
     """Return whether neither lower-casing nor normalising changes an id."""
     if session.isascii():
@@ -110,17 +104,6 @@ def _is_settled(session: str) -> bool:
 
 def _percent_encode(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in char.encode())
-
-
-def _truncate_to_bytes(parts: list[str], room: int) -> str:
-    """Return as many whole characters as fit into a number of bytes."""
-    parts_kept: list[str] = []
-    for part in parts:
-        room -= len(part.encode())
-        if room < 0:
-            break
-        parts_kept.append(part)
-    return "".join(parts_kept)
 
 
 def _hash_session(session: str) -> str:
