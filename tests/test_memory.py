@@ -131,7 +131,7 @@ def test_an_archived_fact_said_again_is_new_and_the_old_one_cannot_stand_beside_
     memory.archive(old.id)
     new = memory.save("The office is in Lisbon")
     assert new.outcome == "created"
-    with pytest.raises(InvalidInput, match="says the same"):
+    with pytest.raises(InvalidInput, match="would say the same"):
         memory.restore(old.id)
 
 

@@ -42,13 +42,17 @@ def test_a_value_reads_in_words_as_a_record(memory: Memory, shelf: KeyValueStore
     assert record_of(memory, shelf).content == "users alice k"
 
 
-def test_an_edit_of_the_words_changes_a_value_that_is_one_text_and_no_other(
+def test_an_edit_of_the_words_changes_texts_of_a_value_and_never_its_form(
     memory: Memory, shelf: KeyValueStore
 ) -> None:
     for value, said, after in [
-        ({"text": "Lives in Kiel", "n": 1}, "Lives in Bonn", {"text": "Lives in Kiel", "n": 1}),
+        ({"text": "Kiel", "n": 1}, "text: Bonn\nn: 2", {"text": "Bonn", "n": 1}),
+        ({"text": "Kiel", "n": 1}, "Bonn", {"text": "Kiel", "n": 1}),
+        ({"text": "Kiel\nor", "n": 1}, "text: Bonn\nor\nn: 1", {"text": "Kiel\nor", "n": 1}),
+        ({"text": "Kiel", "n": 1}, "text: Bonn\nname: x\nn: 1", {"text": "Kiel", "n": 1}),
+        ({"n": 1, "text": "x" * 150_000}, "n: 1\ntext: Bonn", {"n": 1, "text": "x" * 150_000}),
         ({"text": "Lives in Kiel"}, "Lives in Bonn", {"text": "Lives in Bonn"}),
-        ({"city": "Kiel"}, "city: Bonn", {"city": "Kiel"}),
+        ({"city": "Kiel"}, "city: Bonn", {"city": "Bonn"}),
         ({"texts": ["Kiel"]}, "nothing of it", {"texts": ["Kiel"]}),
     ]:
         shelf.put(ALICE, "k", value)

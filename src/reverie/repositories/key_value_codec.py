@@ -218,7 +218,9 @@ def encode_item(
     value = json.loads(document)
     content = redactor.text(_render_content(put, value))
     texts = (name for name, text in value.items() if isinstance(text, str) and clean_text(text) == content)
-    how: dict[str, Any] = {"text": next(texts, None)}
+    how: dict[str, Any] = {}
+    if (text := next(texts, None)) is not None or (put.texts is None and len(content) < LONGEST_CONTENT):
+        how["edit"] = text
     if put.texts is not None and not any(text.strip() for text in put.texts):
         how["search"] = False
     if put.ttl is not None:
@@ -365,13 +367,8 @@ def decode_item(store_name: str, record: Record, *, score: float | None = None) 
     if not isinstance(value, dict):
         return None
     how = how if isinstance(how, dict) else {}
-    told = how.get("text")
-    if (
-        isinstance(told, str)
-        and isinstance(value.get(told), str)
-        and clean_text(value[told]) != record.content
-    ):
-        value[told] = record.content  # as a person has edited it
+    if "edit" in how:
+        _apply_edit(value, record.content, how["edit"])
     ttl = None
     with suppress(TypeError, ValueError, OverflowError):  # a person may have written something else there
         ttl = timedelta(seconds=how["ttl"]) if "ttl" in how else None
@@ -388,3 +385,22 @@ def decode_item(store_name: str, record: Record, *, score: float | None = None) 
         searchable=how.get("search") is not False,
         score=score,
     )
+
+
+def _apply_edit(value: dict[str, Any], content: str, name: str | None) -> None:
+    """Take what a person has changed in the content into the texts of a value.
+
+    Args:
+        value: The value.
+        content: The content as it is now.
+        name: The key of the text that is the whole content; None if the content lists the fields, each on a line.
+    """
+    texts = {} if name is None else {name: content}
+    if name is None:
+        lines = [line.partition(": ") for line in content.split("\n")]
+        labels = [".".join(map(str, path)) for path, _ in _iterate_leaves(value)]
+        if [label for label, _, _ in lines] == labels:
+            texts = {label: text for label, _, text in lines}
+    for label, text in texts.items():
+        if isinstance(value.get(label), str) and clean_text(value[label]) != text:
+            value[label] = text
