@@ -199,8 +199,7 @@ class ModelTrust:
 
     def note_exam(self, report: ExamReport) -> None:
         """Store the result of an exam. A model that passes it is believed again."""
-        rows = [[row.kind, row.right, row.accepted, row.wrong, row.believed] for row in report.rows]
-        exam = {"at": format_time(report.at), "passed": report.is_passed, "rows": rows}
+        exam = {"at": format_time(report.at), "passed": report.is_passed}
         self._write({"exam": exam, **({"believed": True} if report.is_passed else {})})
 
     def _load(self) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias, TypeVar
 
 from reverie.consolidation.answers import (
@@ -232,8 +232,7 @@ def run_together(flows: Sequence[Flow[T]], ask: Ask, *, believed: list[bool] | N
     while waiting:
         first = min((check.scope, check.is_apart) for check in waiting.values())
         asked = [at for at in sorted(waiting) if (waiting[at].scope, waiting[at].is_apart) == first]
-        verification = _Verification([waiting.pop(at) for at in asked])
-        verdicts = verification.read(_ask_twice(verification.build(), ask))
+        verdicts = _verify([waiting.pop(at) for at in asked], ask)
         if believed is not None and verdicts[0].is_believed is not None:
             believed.append(verdicts[0].is_believed)
         for at, each in zip(asked, verdicts, strict=True):
@@ -269,60 +268,48 @@ def limit_requests(ask: Ask) -> Ask:
 # -- verification ------------------------------------------------------------------------------------------
 
 
-class _Verification:
-    """One request about the claims of several passes, with controls among them."""
+def _verify(checks: Sequence[ClaimCheck], ask: Ask) -> list[ClaimVerdicts]:
+    """Return the verdicts about the claims of several passes in one scope; the cost is that of the first.
 
-    def __init__(self, checks: Sequence[ClaimCheck]) -> None:
-        """Choose the claims that fit, and make the controls.
+    One request shows the claims that fit, with controls among them.
+    """
+    claims = [claim for check in checks for claim in check.claims]
+    lengths = accumulate(len(each.text) + len(each.cited) for each in claims)
+    fitting = max(1, sum(length <= MAX_CHARACTERS for length in lengths))
+    shown: list[tuple[int | None, Claim]] = list(enumerate(claims[:fitting]))
+    controls = list(build_controls(claims[:fitting]))
+    for number, control in enumerate(controls):
+        shown.insert((2 * number + 1) * (len(shown) + 1) // (2 * len(controls)), (None, control))
+    request = build_claim_request(checks[0].prompt, [claim for _, claim in shown], scope=checks[0].scope)
+    answer = read_answer(_ask_twice(request, ask), CLAIM_SCHEMA)
+    if answer.why:
+        failed = "" if answer.is_unusable or answer.is_later else answer.why
+        whole = ClaimVerdicts(failed=failed, is_later=answer.is_later)
+        reasons = [f"{UNJUDGED}: {answer.why}"] * len(claims)
+    else:
+        has_controls = bool(controls) or all(check.by_default for check in checks)
+        is_believed, judged = _judge(answer, [place for place, _ in shown])
+        whole = ClaimVerdicts(is_believed=is_believed if has_controls else None)
+        if not whole.is_believed:
+            judged = [NOT_BELIEVED if has_controls else NO_CONTROL] * fitting
+        rest = f"{UNJUDGED}: there was no room for it" if whole.is_believed else judged[0]
+        reasons = [*judged, *[rest] * (len(claims) - fitting)]
+    ends = list(accumulate(len(check.claims) for check in checks))
+    parts = [replace(whole, reasons=tuple(reasons[a:b])) for a, b in pairwise([0, *ends])]
+    return [replace(parts[0], usage=answer.usage), *parts[1:]]
 
-        Args:
-            checks: Claims of one scope, of one or more passes.
-        """
-        self._checks = checks
-        claims = [claim for check in checks for claim in check.claims]
-        lengths = accumulate(len(each.text) + len(each.cited) for each in claims)
-        fitting = max(1, sum(length <= MAX_CHARACTERS for length in lengths))
-        self._shown: list[tuple[int | None, Claim]] = list(enumerate(claims[:fitting]))
-        controls = list(build_controls(claims[:fitting]))
-        for number, control in enumerate(controls):
-            place = (2 * number + 1) * (len(self._shown) + 1) // (2 * len(controls))
-            self._shown.insert(place, (None, control))
-        self._has_controls = bool(controls) or all(check.by_default for check in checks)
-        self._total = len(claims)
 
-    def build(self) -> ModelRequest:
-        """Return the request."""
-        check = self._checks[0]
-        return build_claim_request(check.prompt, [claim for _, claim in self._shown], scope=check.scope)
-
-    def read(self, reply: ModelReply | ModelFailure) -> list[ClaimVerdicts]:
-        """Return the verdicts about the claims of each pass; the cost is that of the first."""
-        answer = read_answer(reply, CLAIM_SCHEMA)
-        if answer.why:
-            failed = "" if answer.is_unusable or answer.is_later else answer.why
-            reasons = [f"{UNJUDGED}: {answer.why}"] * self._total
-            return self._divide(ClaimVerdicts(failed=failed, is_later=answer.is_later), reasons, answer.usage)
-        verdicts: dict[int, Mapping[str, Any]] = {}
-        for number, each in iter_numbered(answer.fields.get("claims"), "claim"):
-            if number not in verdicts or _explain(each):
-                verdicts[number] = each  # of two about one claim the stricter counts
-        reasons = [f"{UNJUDGED}: there was no room for it"] * self._total
-        is_believed: bool | None = True if self._has_controls else None
-        for number, (place, _) in enumerate(self._shown, 1):
-            why = _explain(verdicts.get(number))
-            if place is not None:
-                reasons[place] = why
-            elif not why:
-                is_believed = False
-        if not is_believed:
-            reasons = [NO_CONTROL if is_believed is None else NOT_BELIEVED] * self._total
-        return self._divide(ClaimVerdicts(is_believed=is_believed), reasons, answer.usage)
-
-    def _divide(self, whole: ClaimVerdicts, reasons: Sequence[str], usage: TokenUsage) -> list[ClaimVerdicts]:
-        ends = list(accumulate(len(check.claims) for check in self._checks))
-        starts = [0, *ends[:-1]]
-        parts = [replace(whole, reasons=tuple(reasons[a:b])) for a, b in zip(starts, ends, strict=True)]
-        return [replace(parts[0], usage=usage), *parts[1:]]
+def _judge(answer: Answer, places: Sequence[int | None]) -> tuple[bool, list[str]]:
+    """Return whether an answer denies all controls, which have no place, and why it refuses each claim."""
+    verdicts: dict[int, Mapping[str, Any]] = {}
+    for number, each in iter_numbered(answer.fields.get("claims"), "claim"):
+        if number not in verdicts or _explain(each):
+            verdicts[number] = each  # of two about one claim the stricter counts
+    reasons = [(place, _explain(verdicts.get(number))) for number, place in enumerate(places, 1)]
+    return (
+        all(why for place, why in reasons if place is None),
+        [why for place, why in reasons if place is not None],
+    )
 
 
 def build_claim_request(prompt: str, claims: Sequence[Claim], *, scope: str = "") -> ModelRequest:

@@ -27,7 +27,7 @@ from reverie.consolidation.inputs import (
 )
 from reverie.consolidation.passes import compact, read
 from reverie.consolidation.passes.tidy import NOISE, REFUSED
-from reverie.consolidation.registry import PASSES, Pass
+from reverie.consolidation.registry import PROMPT_SETTINGS, Pass
 from reverie.context.window import (
     ShownLedger,
     build_history_cursor,
@@ -116,7 +116,7 @@ class InputGatherer:
             now=self._clock(),
             zone=self._settings.zone,
             promotion_min_confidence=self._settings.promotion_min_confidence,
-            prompts=self._load_prompts(),
+            read_prompt=self._read_prompt,
             is_trusted=self._is_trusted(),
             new_id=self._new_id,
             plan_records=self._plan_records,
@@ -300,23 +300,16 @@ class InputGatherer:
         texts += [record.content for record in self._store.records(list(shown))]
         return texts + [page.content for page in self._store.pages([MEMORY])]
 
-    def _load_prompts(self) -> Mapping[str, str]:
-        """Return the user's own prompts under the names of those that ship."""
-        prompts = {}
-        for registered in PASSES.values() if self._profile is not None else ():
-            for at, name in enumerate(registered.prompts):
-                named = registered.prompt_setting and not at
-                file = getattr(self._settings, registered.prompt_setting) if named else name
-                path = None if self._profile is None or not file else self._profile / file
-                if path is None or not path.is_file():
-                    continue
-                try:
-                    prompts[name] = path.read_text(encoding="utf-8-sig")
-                except (OSError, UnicodeDecodeError) as error:
-                    _log.warning(
-                        "the prompt %r cannot be read, the one that ships is used: %s", str(path), error
-                    )
-        return prompts
+    def _read_prompt(self, name: str) -> str:
+        """Return the user's own prompt in place of one; empty if there is none."""
+        setting = PROMPT_SETTINGS.get(name)
+        file = name if setting is None else getattr(self._settings, setting)
+        path = self._profile / file if self._profile is not None and file else None
+        try:
+            return path.read_text(encoding="utf-8-sig") if path is not None and path.is_file() else ""
+        except (OSError, UnicodeDecodeError) as error:
+            _log.warning("the prompt %r cannot be read, the one that ships is used: %s", str(path), error)
+            return ""
 
 
 def _is_news(entry: JournalEntry) -> bool:

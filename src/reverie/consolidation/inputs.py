@@ -157,7 +157,7 @@ class PassInput:
         scope: Scope of the records that are extracted from it.
         zone: Time zone of the speakers.
         promotion_min_confidence: Least confidence of a record that is promoted, 0 to 1.
-        prompts: The user's own prompts by file name, instead of those that ship.
+        read_prompt: Returns the user's own prompt in place of one of a file name; an empty text for none.
         new_id: Generator of ids.
         plan_records: Returns the changes that saving records would make.
     """
@@ -191,7 +191,7 @@ class PassInput:
     scope: str = ""
     zone: tzinfo = UTC
     promotion_min_confidence: float = 0.75
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    read_prompt: Callable[[str], str] = lambda name: ""
     new_id: NewId = generate_id
     plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]] = lambda records: ()
 
@@ -204,13 +204,18 @@ class PassInput:
         """Return a plan of a pass, made now; the arguments are those of `Plan`."""
         return Plan(id=self.new_id(), name=name, made_at=self.now, **fields)
 
+    def build_record(self, content: str, **fields: Any) -> Record:
+        """Return a new record of this moment; the further arguments are those of `Record`."""
+        fields |= dict.fromkeys(("created_at", "updated_at", "last_seen_at"), self.now)
+        return Record(id=self.new_id(), content=content, **fields)
+
     def archive(self, record: Record, reason: str) -> Record:
         """Return a record as archived at this moment."""
         return replace(record, archived_at=max(self.now, record.created_at), archive_reason=reason)
 
     def prompt(self, name: str) -> str:
         """Return the prompt of a file name such as `dream.md`: the user's own, or the one that ships."""
-        if own := self.prompts.get(name, "").strip():
+        if own := self.read_prompt(name).strip():
             return own
         shipped = files("reverie.consolidation.passes").joinpath("prompts", name)
         return shipped.read_text(encoding="utf-8").strip()

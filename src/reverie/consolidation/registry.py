@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from reverie.consolidation.flows import PROMPT as CLAIM_PROMPT
 from reverie.consolidation.flows import Flow
 from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes import compact, drafts, preferences, read, tidy, verify
@@ -26,6 +25,14 @@ If two of them change the same record, the first counts: a sentence that is drop
 """
 
 
+PROMPT_SETTINGS = {
+    drafts.PROMPT: "memory_rules",
+    tidy.DIRECTIVE: "dream_directive",
+    preferences.PROMPT: "preference_directive",
+}
+"""Settings with the names of the user's own files in place of prompts; files for other prompts have their names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """A registered pass.
@@ -34,8 +41,6 @@ class Pass:
         name: Its name.
         build: Builds the plan, asking a model if it needs one.
         about: What it is about: the changes, drafts or waiting claims since it last ran, a session, or an output.
-        prompts: File names of its prompts; none for a pass that asks no model.
-        prompt_setting: Setting with the name of the user's own file of the first; empty if it is that of the prompt.
         setting: Setting that switches it on; empty for a pass that is always on.
         left: Cursor with the ids for which its last run had no room; empty for none.
         without_model: Why it does nothing without a model; empty for a pass that works without one.
@@ -44,8 +49,6 @@ class Pass:
     name: str
     build: Callable[[PassInput], Flow[Plan]]
     about: Literal["changes", "drafts", "claims", "session", "output"] = "changes"
-    prompts: tuple[str, ...] = ()
-    prompt_setting: str = ""
     setting: str = ""
     left: str = ""
     without_model: str = ""
@@ -64,8 +67,6 @@ PASSES = {
             drafts.NAME,
             drafts.enrich_drafts,
             about="drafts",
-            prompts=(drafts.PROMPT,),
-            prompt_setting="memory_rules",
             setting="enrich",
             without_model="no model: rough notes stay as they are",
         ),
@@ -73,30 +74,25 @@ PASSES = {
             verify.NAME,
             verify.verify,
             about="claims",
-            prompts=(CLAIM_PROMPT,),
             without_model="no model: only a model verifies what a model read",
         ),
         Pass(
             tidy.NAME,
             tidy.tidy,
-            prompts=(tidy.DIRECTIVE, *tidy.PROMPTS),
-            prompt_setting="dream_directive",
             left=tidy.LEFT,
         ),
         Pass(
             preferences.NAME,
             preferences.infer_preferences,
-            prompts=(preferences.PROMPT,),
-            prompt_setting="preference_directive",
             setting="preference_inference",
             left=preferences.LEFT,
             without_model="no model: only rules learn preferences",
         ),
         Pass(tidy.PROMOTE, tidy.promote, setting="promotion_enabled"),
-        Pass(read.NAME, read.read, about="session", prompts=(read.PROMPT,)),
-        Pass(compact.NAME, compact.compact, about="session", prompts=(compact.PROMPT,)),
+        Pass(read.NAME, read.read, about="session"),
+        Pass(compact.NAME, compact.compact, about="session"),
         Pass(compact.TRIM, compact.trim, about="session"),
-        Pass(drafts.EXTRACT_NAME, drafts.extract, about="output", prompts=(drafts.EXTRACT_PROMPT,)),
+        Pass(drafts.EXTRACT_NAME, drafts.extract, about="output"),
     )
 }
 """The passes by name."""

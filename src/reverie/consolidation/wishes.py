@@ -8,7 +8,6 @@ for "forget", the message or the conversation for "don't record". Questions ("Do
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from reverie.consolidation.patterns import PatternFile
 from reverie.consolidation.sentences import ASKS, split_sentences, strip_quotations
@@ -86,22 +85,3 @@ _PATTERNS: dict[WishName, tuple[str, ...]] = {
     "forget": ("forget",),
     "remember": ("remember_this", "remember_clause", "remember_after"),
 }
-
-
-# -- answers ---------------------------------------------------------------------------------------------
-
-_ANSWER = defer_regex(
-    r"(?:(yes|yeah|yep|ja|s[ií]|oui)|no|nope|nein|non)"
-    r"(?:,?\s+(?:please|thanks|thank you|bitte|danke|por favor|gracias|merci))*\s*[.!]*",
-    re.IGNORECASE,
-)
-
-
-def read_answer(text: str) -> Literal["accept", "reject"] | None:
-    """Return the decision in a plain answer to a question about the memory; None where it is anything else.
-
-    >>> read_answer("Yes, please."), read_answer("nein danke"), read_answer("no idea"), read_answer("yes and no")
-    ('accept', 'reject', None, None)
-    """
-    found = _ANSWER.fullmatch(text.strip())
-    return None if found is None else "accept" if found[1] else "reject"

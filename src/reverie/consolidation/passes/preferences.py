@@ -278,9 +278,8 @@ def _build_record(
     category = to_text(given.get("category"))
     category = category if is_within_category(category, USER_PREFERENCES) else INFERRED
     tags = (tag for tag in to_texts(given.get("tags")) if len(tag) <= 60)
-    return Record(
-        id=view.new_id(),
-        content=content,
+    return view.build_record(
+        content,
         category=category,
         kind="preference",
         layer="semantic",
@@ -290,9 +289,6 @@ def _build_record(
         references=tuple(turn.id for turn in evidence)[:100],
         origin="agent",
         scope=evidence[-1].scope,
-        created_at=view.now,
-        updated_at=view.now,
-        last_seen_at=view.now,
         metadata=MappingProxyType({"source": "inferred"}),
         permission=needs_permission(f"{content} {category_words(category)}"),
     )

@@ -101,8 +101,6 @@ LESSONS = _Job("lessons", "tidy-lessons.md", {"lessons": [_LESSON]})
 WHOLE = _Job("headlines", DIRECTIVE, {"headlines": [_HEADLINE], "file": [_FILE]})
 """The job of the user's own directive."""
 
-PROMPTS = (HEADLINES.prompt, FILING.prompt, LESSONS.prompt)
-
 
 def tidy(view: PassInput) -> Flow[Plan]:
     """Do the jobs that have work, and end what later records have replaced."""
@@ -151,7 +149,7 @@ class _Work:
 
     def list_jobs(self, scope: str, *, is_trusted: bool) -> list[_Job]:
         """Return the jobs that have work, the one that has waited longest first, then each day another one."""
-        has_directive = bool(self._view.prompts.get(DIRECTIVE, "").strip())
+        has_directive = bool(self._view.read_prompt(DIRECTIVE).strip())
         jobs = (WHOLE, LESSONS) if has_directive else (HEADLINES, FILING, LESSONS)
         first = self._view.now.toordinal() % len(jobs)
         ids = {
@@ -351,9 +349,8 @@ class _Part:
             return
         domain = to_text(given.get("domain")) or to_text(given.get("category")).rpartition("/")[2]
         builder.add(
-            Record(
-                id=view.new_id(),
-                content=content,
+            view.build_record(
+                content,
                 category=f"{ANTI_PATTERNS}/{domain.lower().replace(' ', '-') or 'general'}",
                 kind="anti_pattern",
                 layer="procedural",
@@ -361,9 +358,6 @@ class _Part:
                 origin="tool" if any(each.origin in UNTRUSTED for each in known.values()) else "agent",
                 scope=self._scope,
                 references=tuple(known),
-                created_at=view.now,
-                updated_at=view.now,
-                last_seen_at=view.now,
             ),
             sources=list(known),
             why=", ".join(dict.fromkeys(each.kind.replace("_", " ") for each in known.values())),
