@@ -2,7 +2,7 @@
 
 import builtins
 import os
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,13 +19,9 @@ from reverie.admin.stats import ScopeStats, Stats
 from reverie.admin.transfer.backup import Backup
 from reverie.admin.transfer.export import ExportReport
 from reverie.admin.transfer.importer import ImportReport
-from reverie.consolidation.asking import ExamReport, MonthUsage
-from reverie.consolidation.dreams import PassOutcome
-from reverie.consolidation.gatherer import WindowKind
-from reverie.consolidation.inbox import WaitingPlan
-from reverie.consolidation.plan import ApplyResult, Plan
+from reverie.consolidation.plan import ApplyResult
 from reverie.consolidation.worker import Worker, WorkReport
-from reverie.context.candidates import StaticContext, Verdict
+from reverie.context.candidates import StaticContext
 from reverie.context.pack import Pack
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Role, SessionOverview, SessionState, ToolCall, Turn
@@ -229,37 +225,8 @@ class AsyncWorker:
     @property
     def thinking(self) -> Literal["ask", "tidy", "off"]: ...
     async def set_thinking(self, thinking: Thinking) -> None: ...
-    async def plan(
-        self,
-        name: str = ...,
-        *,
-        session: str | None = ...,
-        keep: int | None = ...,
-        output: str | None = ...,
-        step: str = ...,
-        scope: str = ...,
-        origin: Origin = ...,
-    ) -> Plan: ...
-    async def apply(self, plan: Plan) -> ApplyResult: ...
     async def run(self, names: Sequence[str] = ..., *, dry_run: bool = ...) -> WorkReport: ...
-    async def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome: ...
     async def judge_pending(self) -> int: ...
-    async def usage(self, month: str | None = None) -> MonthUsage: ...
-    async def check_model(self) -> ExamReport: ...
-    async def log(self) -> list[dict[str, object]]: ...
-    async def keep_plan(self, plan: Plan) -> WaitingPlan: ...
-    async def kept_plans(self) -> list[WaitingPlan]: ...
-    async def proposals(self) -> list[Record]: ...
-    async def kept_plan(self, id: str) -> WaitingPlan: ...
-    async def decide(
-        self,
-        id: str,
-        verdict: Verdict,
-        *,
-        groups: Collection[int] | None = None,
-        reason: str = "",
-        actor: str = "owner",
-    ) -> WaitingPlan: ...
     async def start(self, *, every_s: float = 5.0) -> None: ...
     async def wake(self) -> None: ...
     async def stop(self, *, timeout_s: float = 10.0) -> bool: ...

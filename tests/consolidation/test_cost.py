@@ -95,6 +95,6 @@ def test_the_exam_is_stored_and_decides_where_no_control_can_be_made() -> None:
             assert report.is_passed is is_passed
             assert sum(row.right for row in report.rows) == 20
             assert model.requests == 4
-            assert memory.dreams._dreams.trust.is_trusted() is is_passed
+            assert memory.dreams._trust.is_trusted() is is_passed
     with Memory.open(":memory:") as memory, pytest.raises(InvalidInput, match="No model"):
         memory.dreams.check_model()

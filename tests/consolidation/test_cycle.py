@@ -105,13 +105,13 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
 
     added(store, record("One thing"))
     dream = dreaming(store, answer)
-    dream.run()
+    dream._run_passes()
     assert len(asked) == 1, "a record without a category is filed"
     for _ in range(3):
-        assert [outcome.state for outcome in dream.run()] == ["skipped"] * 5
+        assert [outcome.state for outcome in dream._run_passes()] == ["skipped"] * 5
     assert len(asked) == 1
     added(store, record("Another thing"))
-    dream.run()
+    dream._run_passes()
     assert len(asked) == 3, "two records may have a headline"
     assert "NEW" in asked[1].messages[0].content
 
@@ -122,11 +122,11 @@ def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: 
     def failing(ask: ModelRequest) -> str:
         raise ModelUnavailable("too slow")
 
-    (outcome,) = dreaming(store, failing).run(["preferences"])
+    (outcome,) = dreaming(store, failing)._run_passes(["preferences"])
     assert (outcome.state, outcome.why) == ("failed", "too slow")
     assert store.count("model.preferences.failed") == store.count("dream.preferences.failed") == 1
     preference = {"content": "Wants short answers", "signals": [{"turn": turns[0].id, "strength": "strong"}]}
-    dreaming(store, believing(json.dumps({"preferences": [preference]}))).run(["preferences"])
+    dreaming(store, believing(json.dumps({"preferences": [preference]})))._run_passes(["preferences"])
     assert [each.category for each in live(store).values()] == ["user-preferences/inferred"]
 
 
@@ -136,7 +136,7 @@ def test_a_bug_in_one_pass_does_not_stop_the_rest(store: SQLiteStore) -> None:
     def unusable(ask: ModelRequest) -> str:
         return 3  # type: ignore[return-value]
 
-    outcomes = dreaming(store, unusable).run()
+    outcomes = dreaming(store, unusable)._run_passes()
     assert [outcome.name for outcome in outcomes] == [
         "enrich",
         "verify",
@@ -153,14 +153,14 @@ def test_undo_removes_a_headline_and_it_is_not_made_again(store: SQLiteStore) ->
     added(store, one, two)
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
     before = live(store)
-    (outcome,) = dream.run(["tidy"])
+    (outcome,) = dream._run_passes(["tidy"])
     rows = [row for row in store.journal() if row.batch == outcome.batch]
     store.commit(undo_of(rows), actor="owner", at=NOW, operation="undo")
     assert live(store) == before
-    dream.run(["tidy"])
+    dream._run_passes(["tidy"])
     assert live(store) == before
     added(store, record("Rockbot runs on Kubernetes, and needs 3 replicas of it"))
-    dream.run(["tidy"])
+    dream._run_passes(["tidy"])
     assert any(each.is_headline for each in live(store).values())
 
 
@@ -174,11 +174,11 @@ def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_
 
     one = record("One thing")
     added(store, one)
-    dreaming(store, answer, profile=tmp_path).run(["tidy"])
+    dreaming(store, answer, profile=tmp_path)._run_passes(["tidy"])
     assert asked[0].startswith("MINE [K1] NEW (")
     (tmp_path / "dream.md").write_bytes(b"\xff\xfe")
     added(store, record("Another thing"))
-    dreaming(store, answer, profile=tmp_path).run(["tidy"])
+    dreaming(store, answer, profile=tmp_path)._run_passes(["tidy"])
     assert "the memory of an assistant" in asked[1]
 
 
@@ -189,7 +189,7 @@ def test_all_passes_make_one_plan_each_on_what_the_one_before_leaves(store: SQLi
     said(store, "I prefer tabs", "I prefer tabs.")
     there = live(store)
     dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
-    plan = dream.plan_dream()
+    plan = dream._plan_dream()
     assert not plan.failed
     applied = dream.apply(plan)
     assert len({row.batch for row in store.journal(after=store.sequence() - applied.changes)}) == 1
@@ -204,7 +204,7 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     said(store, "I prefer tabs", "I prefer tabs.")
     settings = Settings(promotion_enabled=False, preference_inference=False)
-    outcomes = dreaming(store, settings=settings).run()
+    outcomes = dreaming(store, settings=settings)._run_passes()
     assert [outcome.why for outcome in outcomes[3:]] == [
         "preference_inference is off",
         "promotion_enabled is off",
@@ -221,14 +221,14 @@ def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteSto
     one = record("Ada lives in Bern")
     added(store, one, record("Bo plays chess"))
     dream = dreaming(store, answer)
-    dream.run()
+    dream._run_passes()
     count = len(asked)
     again = replace(one, seen_count=2, importance=0.9, last_seen_at=NOW, references=("turn:1",))
     store.commit([Change(before=one, after=again)], actor="owner", at=NOW)
-    assert not dream.has_news(), "counts and importance alone ask no model"
-    dream.run()
+    assert not dream._has_news(), "counts and importance alone ask no model"
+    dream._run_passes()
     assert len(asked) == count
     tagged = replace(again, tags=("people",))
     store.commit([Change(before=again, after=tagged)], actor="owner", at=NOW)
-    dream.run()
+    dream._run_passes()
     assert len(asked) > count

@@ -1,4 +1,4 @@
-"""Make and apply the plans of passes, and log what became of them.
+"""Make and apply the plans of passes, keep what waits for the owner, and log what became of it.
 
 A plan is made without writing anything. Applying it is one transaction, together with the cursor that says
 how far the journal was considered. A pass that fails leaves its cursor where it was.
@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, get_args
 
 from reverie.consolidation.answers import LATER, LIMIT, NO_MODEL
-from reverie.consolidation.asking import TIMEOUT, ExamReport, ModelAsker, ModelTrust, take_exam
+from reverie.consolidation.asking import TIMEOUT, ExamReport, ModelAsker, ModelTrust, MonthUsage, take_exam
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind, WindowReader
-from reverie.consolidation.inbox import Inbox, drop_rejected
+from reverie.consolidation.inbox import Inbox, Verdict, WaitingPlan, drop_rejected
 from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
 from reverie.consolidation.passes.tidy import NOISE
 from reverie.consolidation.plan import ApplyResult, Plan, PlanStep, select_groups
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.domain.change import Change
-from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
-from reverie.domain.record import Record
+from reverie.domain.conversation import LONGEST_TURN, validate_session_id
+from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable, quote_value
+from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.validation import validate_count, validate_raw_text
 from reverie.llm.protocol import Model, TokenUsage
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
@@ -77,7 +79,7 @@ class PassOutcome:
 
 
 class Dreams:
-    """Makes and applies plans over one store. Safe to use from several threads."""
+    """Plans and runs of passes over one store, and what waits for the owner. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -100,35 +102,85 @@ class Dreams:
         self._clock = writer.clock
         self._settings = settings
         name = "" if model is None else model.name
-        self.asker = ModelAsker(self._writer, settings=settings, model=model)
-        self.inbox = Inbox(self._writer)
-        self.log = DreamLog(self._writer)
-        self.windows = WindowReader(writer, settings=settings, model=name)
-        self.trust = ModelTrust(self._writer, name)
+        self._asker = ModelAsker(self._writer, settings=settings, model=model)
+        self._inbox = Inbox(self._writer)
+        self._outcomes = DreamLog(self._writer)
+        self._windows = WindowReader(writer, settings=settings, model=name)
+        self._trust = ModelTrust(self._writer, name)
         self._gatherer = InputGatherer(
             writer,
             settings=settings,
             plan_records=plan_records,
             profile=profile,
-            is_trusted=self.trust.is_trusted,
+            is_trusted=self._trust.is_trusted,
         )
 
     # -- plans -------------------------------------------------------------------------------------------
 
-    def check_model(self, model: str) -> ExamReport:
-        """Let the model take its exam, and store the result."""
-        report = take_exam(model, self.asker.ask, self._gatherer.gather_basics())
-        if not report.failed:
-            self.trust.note_exam(report)
-        return report
+    def plan(
+        self,
+        name: str = ALL,
+        *,
+        session: str | None = None,
+        keep: int | None = None,
+        output: str | None = None,
+        step: str = "",
+        scope: str = "",
+        origin: Origin = "agent",
+    ) -> Plan:
+        """Return the changes that a pass would make now. Print them; nothing but the log is written before `apply`.
 
-    def plan_pass(self, name: str, **output: Any) -> Plan:
-        """Return the plan of a pass over what has changed since it last ran, or over the output of a step of work."""
-        if PASSES[name].about != "output":
-            return self._plan_together([name], limit_requests(self.asker.ask))[0]
-        return run_pass(PASSES[name].build(replace(self._gatherer.gather_basics(), **output)), self.asker.ask)
+        Args:
+            name: `enrich`, `verify`, `tidy`, `preferences` or `promote`; `dream` for all of them as one plan; `read`
+                for the new turns of a session, `compact` or `trim` for its window; `extract` for the findings,
+                insights and lessons in the output of a step of work.
+            session: Session that is read or whose window is shortened, for `read`, `compact` and `trim`.
+            keep: How many of its turns stay, 0 or more; None takes what the settings say.
+            output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and
+                only the first 4,000 are read.
+            step: Name of the step, such as `GOAL:deploy`, for `extract`.
+            scope: Scope of the records that are extracted.
+            origin: Whose word the output is, for `extract`. What `tool` or `web` says is found by search, but
+                never put into a prompt unasked.
 
-    def plan_window(
+        Raises:
+            InvalidInput: there is no such pass, or it was not given what it needs, or more.
+            NotFound: there is no such session.
+        """
+        if name != ALL and (not isinstance(name, str) or name not in PASSES):
+            raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
+        about = "changes" if name == ALL else PASSES[name].about
+        given = (session is not None or keep is not None, output is not None or bool(step or scope))
+        if given != (about == "session", about == "output"):
+            needs = {"session": "session=, and no output", "output": "output=, and no session"}
+            raise InvalidInput(
+                f"{name} lacks its input, or has another: pass {needs.get(about, 'neither session= nor output=')}"
+            )
+        if about == "session":
+            plan = self._plan_window(name, validate_session_id(session), keep=keep)
+        elif about == "output":
+            text = validate_raw_text(output, name="output", longest=LONGEST_TURN, empty=True)
+            basics = self._gatherer.gather_basics()
+            view = replace(basics, output=text, step=step, scope=scope, origin=origin)
+            plan = run_pass(PASSES[name].build(view), self._asker.ask)
+        elif name == ALL:
+            plan = self._plan_dream()
+        else:
+            (plan,) = self._plan_together([name], limit_requests(self._asker.ask))
+        self._outcomes.add_plan(plan, "planned")
+        return plan
+
+    def apply(self, plan: Plan) -> ApplyResult:
+        """Make the changes of a plan, all of them or none. `undo` takes them back, given the result.
+
+        Raises:
+            Conflict: something that it would change has changed since it was made: plan again.
+        """
+        result = self._apply(plan)
+        self._outcomes.add_plan(plan, "applied", batch=result.batch)
+        return result
+
+    def _plan_window(
         self, name: str, session: str, *, keep: int | None = None, is_asking: bool = True
     ) -> Plan:
         """Return the plan of a pass over one session.
@@ -139,15 +191,15 @@ class Dreams:
             keep: How many of its turns stay; None takes what the settings say.
             is_asking: Whether the model is asked.
         """
-        is_read = is_asking and self.asker.model is not None and (self._settings.remember or name != "read")
-        window = self.windows.read(session, name, keep=keep, is_read=is_read)
+        is_read = is_asking and self._asker.model is not None and (self._settings.remember or name != "read")
+        window = self._windows.read(session, name, keep=keep, is_read=is_read)
         flow = PASSES[name].build(self._gatherer.gather_session(name, window))
-        return run_pass(flow, self.asker.ask if is_read else lambda _: NO_MODEL)
+        return run_pass(flow, self._asker.ask if is_read else lambda _: NO_MODEL)
 
-    def plan_dream(self) -> Plan:
+    def _plan_dream(self) -> Plan:
         """Return the plans of all passes as one, each on what the one before would leave."""
         plans: list[Plan] = []
-        ask = limit_requests(self.asker.ask)
+        ask = limit_requests(self._asker.ask)
         for names in _group_names(DREAM):
             plans += self._plan_together(names, ask, [change for plan in plans for change in plan.edits])
 
@@ -177,7 +229,7 @@ class Dreams:
         flows = [self._plan_news(PASSES[name], planned) for name in asking]
         found = dict(zip(asking, run_together(flows, ask, believed=believed), strict=True))
         if believed:
-            self.trust.note(is_believed=all(believed))
+            self._trust.note(is_believed=all(believed))
         if not all(believed):
             found[names[0]] = verify.withdraw_shown(self._gatherer.gather_shown(), found[names[0]])
         touched: set[str] = set()
@@ -215,21 +267,13 @@ class Dreams:
             return replace(plan, cursors={name: text for name, text in plan.cursors.items() if name == NOISE})
         return replace(plan, cursors={build_cursor_name(registered.name): str(news.until), **plan.cursors})
 
-    def apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:
-        """Make the changes of a plan, all of them or none, in one transaction.
-
-        Args:
-            plan: The plan.
-            dry_run: Whether to leave everything as it is.
-
-        Raises:
-            Conflict: something it would change has changed since it was made: plan again.
-        """
+    def _apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:
+        """Make the changes of a plan, or leave everything as it is."""
         if not isinstance(plan, Plan):
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
         if dry_run or not (plan or plan.cursors):
             return ApplyResult(plan=plan, batch=None, changes=0)
-        cursors = {**plan.cursors, **self.inbox.build_cursors(plan)}
+        cursors = {**plan.cursors, **self._inbox.build_cursors(plan)}
         entries = self._writer.commit(
             plan.edits, operation="dream", reference=f"{plan.name} {plan.id}", cursors=cursors
         )
@@ -237,7 +281,24 @@ class Dreams:
 
     # -- runs --------------------------------------------------------------------------------------------
 
-    def run(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> list[PassOutcome]:
+    def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
+        """Shorten the window of one session now.
+
+        Args:
+            session: The session.
+            kind: `read`, which also reads its new turns for what is to be remembered, `compact` or `trim`.
+            keep: How many turns stay, 0 or more; None takes what the settings say.
+
+        Raises:
+            InvalidInput: an argument is not of its form; nothing was run.
+        """
+        validate_session_id(session)
+        validate_choice(kind, get_args(WindowKind), name="kind")
+        if keep is not None:
+            validate_count(keep, name="keep", least=0)
+        return self._run_window(session, kind, keep=keep)
+
+    def _run_passes(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> list[PassOutcome]:
         """Run passes one after the other. One that fails does not stop the rest.
 
         Those whose claims are verified are planned together, so that they are one request.
@@ -246,7 +307,7 @@ class Dreams:
             names: The passes, or `dream` for all of them as one plan.
             dry_run: Whether to plan only.
         """
-        ask = limit_requests(self.asker.ask)
+        ask = limit_requests(self._asker.ask)
         outcomes: list[PassOutcome] = []
         with trace_workflow(self._settings, "reverie.dream"):
             for group in _group_names(names):
@@ -254,18 +315,18 @@ class Dreams:
                 for name in group:
                     make_plan = partial(self._make_plan, name, group, made, ask)
                     outcomes.append(self._run(name, make_plan, counter=f"dream.{name}", dry_run=dry_run))
-        self.log.add(outcomes)
+        self._outcomes.add(outcomes)
         return outcomes
 
     def _make_plan(self, name: str, group: Sequence[str], made: dict[str, Plan], ask: Ask) -> Plan:
         """Return the plan of a pass, once from those of its group that its first pass makes together."""
         if name == ALL:
-            return self.plan_dream()
+            return self._plan_dream()
         if name == group[0] and not made:
             made |= zip(group, self._plan_together(group, ask), strict=True)
         return made.pop(name) if name in made else self._plan_together([name], ask)[0]
 
-    def run_window(
+    def _run_window(
         self,
         session: str,
         kind: WindowKind,
@@ -274,17 +335,17 @@ class Dreams:
         dry_run: bool = False,
         is_asking: bool = True,
     ) -> PassOutcome:
-        """Read a session or shorten its window; see `plan_window` for the arguments.
+        """Read a session or shorten its window; see `_plan_window` for the arguments.
 
         What became of it is logged, but for a paragraph that is made by rule.
         """
 
         def make_plan() -> Plan:
-            return self.plan_window(kind, session, keep=keep, is_asking=is_asking)
+            return self._plan_window(kind, session, keep=keep, is_asking=is_asking)
 
         outcome = self._run(kind, make_plan, counter=kind, dry_run=dry_run)
         if not dry_run and (is_asking or kind != "read"):
-            self.log.add([outcome])
+            self._outcomes.add([outcome])
         return outcome
 
     def _run(self, name: str, make_plan: Callable[[], Plan], *, counter: str, dry_run: bool) -> PassOutcome:
@@ -293,11 +354,11 @@ class Dreams:
         with trace_workflow(self._settings, f"reverie.{name}") as span:
             try:
                 applied = self._writer.retrying(
-                    lambda _: self.apply(make_plan(), dry_run=dry_run), attempts=_ATTEMPTS
+                    lambda _: self._apply(make_plan(), dry_run=dry_run), attempts=_ATTEMPTS
                 )
             except (ReverieError, OSError) as error:
                 _log.warning("the pass %r failed: %s", name, error)
-                self.asker.count(f"{counter}.failed")
+                self._asker.count(f"{counter}.failed")
                 span.set("reverie.outcome", "failed")
                 span.fail(type(error).__name__)
                 return PassOutcome.from_error(name, now, error)
@@ -310,12 +371,12 @@ class Dreams:
             span.count("reverie.dream.steps", len(plan.steps), outcome=state)
             span.count("reverie.dream.steps", len(plan.refused), outcome="refused")
             if has_failed:
-                self.asker.count(f"{counter}.failed")
+                self._asker.count(f"{counter}.failed")
                 span.fail("unusable_answer")
             why = "" if plan and not has_failed else plan.failed or plan.skipped
             return PassOutcome(name=name, at=now, state=state, why=why, plan=plan, batch=applied.batch)
 
-    def has_news(self) -> bool:
+    def _has_news(self) -> bool:
         """Return whether anything has changed that some pass of a dream has not considered."""
         passes = [PASSES[name] for name in DREAM]
         return any(
@@ -324,7 +385,7 @@ class Dreams:
             if not (registered.without_model and self._explain_off(registered))
         )
 
-    def count_drafts(self) -> int:
+    def _count_drafts(self) -> int:
         """Return how many drafts were saved since the last enrichment; 0 where none would be enriched."""
         return 0 if self._explain_off(PASSES["enrich"]) else self._gatherer.count_drafts()
 
@@ -332,7 +393,99 @@ class Dreams:
         """Return why a pass does nothing now; empty if it does something."""
         if registered.setting and not getattr(self._settings, registered.setting):
             return f"{registered.setting} is off"
-        return registered.without_model if self.asker.model is None else ""
+        return registered.without_model if self._asker.model is None else ""
+
+    def usage(self, month: str | None = None) -> MonthUsage:
+        """Return the cost of the requests of background thinking in a month; each dream's own cost is in `log`.
+
+        Args:
+            month: The month, such as `2026-03`; None for the present one.
+
+        Raises:
+            InvalidInput: it is not of that form.
+        """
+        return self._asker.read_usage(month)
+
+    def check_model(self) -> ExamReport:
+        """Let the model take a fixed exam of 40 claims, right and wrong ones, and store the result.
+
+        A model that passes is believed where a dream cannot make controls of its claims. One that fails is not.
+
+        Raises:
+            InvalidInput: no model is set.
+        """
+        model = self._asker.model
+        if model is None:
+            raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
+        report = take_exam(model.name, self._asker.ask, self._gatherer.gather_basics())
+        if not report.failed:
+            self._trust.note_exam(report)
+        return report
+
+    def log(self) -> list[dict[str, object]]:
+        """Return the outcomes of the last dreams, the newest last."""
+        return self._outcomes.read()
+
+    # -- the inbox ---------------------------------------------------------------------------------------
+
+    def keep_plan(self, plan: Plan) -> WaitingPlan:
+        """Store a plan until the owner decides it. At most 20 plans wait, for thirty days.
+
+        Raises:
+            InvalidInput: it is too large to wait.
+        """
+        waiting = self._inbox.add(plan)
+        self._outcomes.add_plan(plan, "waiting")
+        return waiting
+
+    def kept_plans(self) -> list[WaitingPlan]:
+        """Return the plans that wait, the newest first. A decided plan is in `log` only."""
+        return self._inbox.plans()
+
+    def proposals(self) -> list[Record]:
+        """Return the records that passes propose and the owner has not decided, the newest first.
+
+        A proposal is in no search and in no prompt before it is accepted.
+        """
+        return self._inbox.proposals()
+
+    def kept_plan(self, id: str) -> WaitingPlan:
+        """Return the plan of that id that waits.
+
+        Raises:
+            NotFound: there is no such plan, or no longer.
+        """
+        return self._inbox.get(id)
+
+    def decide(
+        self,
+        id: str,
+        verdict: Verdict,
+        *,
+        groups: Collection[int] | None = None,
+        reason: str = "",
+        actor: str = "owner",
+    ) -> WaitingPlan:
+        """Write the owner's decision about a plan or proposal. No tool of a model does this.
+
+        Args:
+            id: The plan or proposal.
+            verdict: `accept` makes the changes at once, in one transaction. `reject` keeps them from being planned
+                again while their sources stay as they are, and a proposal for good. `later` leaves them open.
+            groups: Numbers of the groups of a plan's steps; None for all that are open.
+            reason: Why they are rejected, at most 500 characters.
+            actor: Author of the decision about a proposal in the journal, who speaks for the owner.
+
+        Raises:
+            NotFound: there is no such plan or proposal, or no longer.
+            Conflict: a group is decided already, or what it would change has changed since: reject it.
+        """
+        after = self._inbox.decide(id, verdict, groups=groups, reason=reason, actor=actor)
+        if after.record is None:
+            has_applied = any(group.state == "applied" for group in after.groups)
+            state = "waiting" if after.open else "applied" if has_applied else "rejected"
+            self._outcomes.add_plan(after.plan, state, batch=max(after.batches, default=None))
+        return after
 
 
 def _group_names(names: Sequence[str]) -> Iterator[Sequence[str]]:

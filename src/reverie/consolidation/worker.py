@@ -12,23 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from reverie.consolidation.asking import ExamReport, MonthUsage
 from reverie.consolidation.dreams import ALL, Dreams, PassOutcome
 from reverie.consolidation.gatherer import ACTOR, WindowKind
-from reverie.consolidation.inbox import Verdict, WaitingPlan
 from reverie.consolidation.lease import CLOCK_WAS_WRONG, DreamLease
 from reverie.consolidation.pair_judge import PairJudge
-from reverie.consolidation.plan import ApplyResult, Plan
-from reverie.consolidation.registry import DREAM, PASSES
+from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
 from reverie.context.retrieval import FRESH
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.change import Change
-from reverie.domain.conversation import LONGEST_TURN, SessionOverview, validate_session_id
+from reverie.domain.conversation import SessionOverview
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
-from reverie.domain.record import Origin, Record, validate_choice
+from reverie.domain.record import Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
-from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
+from reverie.domain.text.validation import validate_values
 from reverie.llm.protocol import Model, TokenUsage
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings, Thinking
@@ -81,7 +78,7 @@ class WorkReport:
         return sum((plan.usage for plan in plans if plan is not None), TokenUsage())
 
 
-class Worker:
+class Worker(Dreams):
     """Background thinking: plans, runs, and one thread that does what is due. Thread-safe.
 
     What is due is read from the store each time, so that the next process finds what one leaves undone.
@@ -111,15 +108,7 @@ class Worker:
             living: The living pages; None for a memory that cannot be written.
             expire: Function that ends the records whose last day is over.
         """
-        self._dreams = Dreams(
-            writer, settings=settings, plan_records=plan_records, model=model, profile=profile
-        )
-        self._asker = self._dreams.asker
-        self._inbox = self._dreams.inbox
-        self._writer = writer.acting(ACTOR)
-        self._store = writer.store
-        self._clock = writer.clock
-        self._settings = settings
+        super().__init__(writer, settings=settings, plan_records=plan_records, model=model, profile=profile)
         self._conclude = conclude
         self._judge = judge
         self._living = living
@@ -145,66 +134,7 @@ class Worker:
         validate_choice(thinking, get_args(Thinking), name="thinking")
         self._writer.commit([], cursors={_THINKING: thinking})
 
-    # -- plans and runs ----------------------------------------------------------------------------------
-
-    def plan(
-        self,
-        name: str = ALL,
-        *,
-        session: str | None = None,
-        keep: int | None = None,
-        output: str | None = None,
-        step: str = "",
-        scope: str = "",
-        origin: Origin = "agent",
-    ) -> Plan:
-        """Return the changes that a pass would make now. Print them; nothing but the log is written before `apply`.
-
-        Args:
-            name: `enrich`, `verify`, `tidy`, `preferences` or `promote`; `dream` for all of them as one plan; `read`
-                for the new turns of a session, `compact` or `trim` for its window; `extract` for the findings,
-                insights and lessons in the output of a step of work.
-            session: Session that is read or whose window is shortened, for `read`, `compact` and `trim`.
-            keep: How many of its turns stay, 0 or more; None takes what the settings say.
-            output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and
-                only the first 4,000 are read.
-            step: Name of the step, such as `GOAL:deploy`, for `extract`.
-            scope: Scope of the records that are extracted.
-            origin: Whose word the output is, for `extract`. What `tool` or `web` says is found by search, but
-                never put into a prompt unasked.
-
-        Raises:
-            InvalidInput: there is no such pass, or it was not given what it needs, or more.
-            NotFound: there is no such session.
-        """
-        if name != ALL and (not isinstance(name, str) or name not in PASSES):
-            raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
-        about = "changes" if name == ALL else PASSES[name].about
-        given = (session is not None or keep is not None, output is not None or bool(step or scope))
-        if given != (about == "session", about == "output"):
-            needs = {"session": "session=, and no output", "output": "output=, and no session"}
-            raise InvalidInput(
-                f"{name} lacks its input, or has another: pass {needs.get(about, 'neither session= nor output=')}"
-            )
-        if about == "session":
-            plan = self._dreams.plan_window(name, validate_session_id(session), keep=keep)
-        elif about == "output":
-            text = validate_raw_text(output, name="output", longest=LONGEST_TURN, empty=True)
-            plan = self._dreams.plan_pass(name, output=text, step=step, scope=scope, origin=origin)
-        else:
-            plan = self._dreams.plan_dream() if name == ALL else self._dreams.plan_pass(name)
-        self._dreams.log.add_plan(plan, "planned")
-        return plan
-
-    def apply(self, plan: Plan) -> ApplyResult:
-        """Make the changes of a plan, all of them or none. `undo` takes them back, given the result.
-
-        Raises:
-            Conflict: something that it would change has changed since it was made: plan again.
-        """
-        result = self._dreams.apply(plan)
-        self._dreams.log.add_plan(plan, "applied", batch=result.batch)
-        return result
+    # -- runs --------------------------------------------------------------------------------------------
 
     def run(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> WorkReport:
         """Run passes of a dream now, due or not.
@@ -220,7 +150,7 @@ class Worker:
         if unknown := [name for name in names if name not in DREAM]:
             raise InvalidInput(f"pass is {quote_value(unknown[0])}: use one of {', '.join(DREAM)}")
         if dry_run:
-            return WorkReport(outcomes=tuple(self._dreams.run(names, dry_run=True)))
+            return WorkReport(outcomes=tuple(self._run_passes(names, dry_run=True)))
         with self._lease.hold() as leased:
             if not leased:
                 return WorkReport(busy=True)
@@ -229,118 +159,12 @@ class Worker:
             self._compose_pages()
             return WorkReport(outcomes=outcomes)
 
-    def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
-        """Shorten the window of one session now.
-
-        Args:
-            session: The session.
-            kind: `read`, which also reads its new turns for what is to be remembered, `compact` or `trim`.
-            keep: How many turns stay, 0 or more; None takes what the settings say.
-
-        Raises:
-            InvalidInput: an argument is not of its form; nothing was run.
-        """
-        validate_session_id(session)
-        validate_choice(kind, get_args(WindowKind), name="kind")
-        if keep is not None:
-            validate_count(keep, name="keep", least=0)
-        return self._dreams.run_window(session, kind, keep=keep)
-
     def judge_pending(self) -> int:
         """End or mark the records that newer ones have replaced, and return the number of judged records.
 
         A search does it for a few records, and a dream and the thread for all.
         """
         return 0 if self._judge is None else self._judge.judge_pending()
-
-    def usage(self, month: str | None = None) -> MonthUsage:
-        """Return the cost of the requests of background thinking in a month; each dream's own cost is in `log`.
-
-        Args:
-            month: The month, such as `2026-03`; None for the present one.
-
-        Raises:
-            InvalidInput: it is not of that form.
-        """
-        return self._asker.read_usage(month)
-
-    def check_model(self) -> ExamReport:
-        """Let the model take a fixed exam of 40 claims, right and wrong ones, and store the result.
-
-        A model that passes is believed where a dream cannot make controls of its claims. One that fails is not.
-
-        Raises:
-            InvalidInput: no model is set.
-        """
-        model = self._asker.model
-        if model is None:
-            raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
-        return self._dreams.check_model(model.name)
-
-    def log(self) -> list[dict[str, object]]:
-        """Return the outcomes of the last dreams, the newest last."""
-        return self._dreams.log.read()
-
-    # -- the inbox ---------------------------------------------------------------------------------------
-
-    def keep_plan(self, plan: Plan) -> WaitingPlan:
-        """Store a plan until the owner decides it. At most 20 plans wait, for thirty days.
-
-        Raises:
-            InvalidInput: it is too large to wait.
-        """
-        waiting = self._inbox.add(plan)
-        self._dreams.log.add_plan(plan, "waiting")
-        return waiting
-
-    def kept_plans(self) -> list[WaitingPlan]:
-        """Return the plans that wait, the newest first. A decided plan is in `log` only."""
-        return self._inbox.plans()
-
-    def proposals(self) -> list[Record]:
-        """Return the records that passes propose and the owner has not decided, the newest first.
-
-        A proposal is in no search and in no prompt before it is accepted.
-        """
-        return self._inbox.proposals()
-
-    def kept_plan(self, id: str) -> WaitingPlan:
-        """Return the plan of that id that waits.
-
-        Raises:
-            NotFound: there is no such plan, or no longer.
-        """
-        return self._inbox.get(id)
-
-    def decide(
-        self,
-        id: str,
-        verdict: Verdict,
-        *,
-        groups: Collection[int] | None = None,
-        reason: str = "",
-        actor: str = "owner",
-    ) -> WaitingPlan:
-        """Write the owner's decision about a plan or proposal. No tool of a model does this.
-
-        Args:
-            id: The plan or proposal.
-            verdict: `accept` makes the changes at once, in one transaction. `reject` keeps them from being planned
-                again while their sources stay as they are, and a proposal for good. `later` leaves them open.
-            groups: Numbers of the groups of a plan's steps; None for all that are open.
-            reason: Why they are rejected, at most 500 characters.
-            actor: Author of the decision about a proposal in the journal, who speaks for the owner.
-
-        Raises:
-            NotFound: there is no such plan or proposal, or no longer.
-            Conflict: a group is decided already, or what it would change has changed since: reject it.
-        """
-        after = self._inbox.decide(id, verdict, groups=groups, reason=reason, actor=actor)
-        if after.record is None:
-            has_applied = any(group.state == "applied" for group in after.groups)
-            state = "waiting" if after.open else "applied" if has_applied else "rejected"
-            self._dreams.log.add_plan(after.plan, state, batch=max(after.batches, default=None))
-        return after
 
     # -- the thread --------------------------------------------------------------------------------------
 
@@ -428,13 +252,13 @@ class Worker:
         settings, times = self._settings, [] if self._session_ends_at is None else [self._session_ends_at]
         idle_since = self._find_last_writing() or self._clock()
         idle_at = idle_since + timedelta(minutes=settings.dream_idle)
-        if self.thinking == "tidy" and self._dreams.count_drafts():
+        if self.thinking == "tidy" and self._count_drafts():
             times.append(idle_since + ENRICH_AFTER)
         if self._living is not None and self._living.has_news():
             times.append(idle_at)
         due_at = self._find_dream_time()
         if self.thinking != "off" and due_at is not None and not self._has_waiting_dream():
-            times += [max(idle_at, due_at)] if self._dreams.has_news() else []
+            times += [max(idle_at, due_at)] if self._has_news() else []
         return min(times, default=None)
 
     def _find_due_work(self) -> list[_DueWork]:
@@ -442,8 +266,8 @@ class Worker:
         work = self._find_session_work()
         if self.thinking != "off" and self._is_dream_due():
             work.append(("enrich", self._run_reviewed_dream if self.thinking == "ask" else self._run_dream))
-        elif self.thinking == "tidy" and self._dreams.count_drafts() and self._is_idle(ENRICH_AFTER):
-            work.append(("enrich", partial(self._dreams.run, ["enrich"])))
+        elif self.thinking == "tidy" and self._count_drafts() and self._is_idle(ENRICH_AFTER):
+            work.append(("enrich", partial(self._run_passes, ["enrich"])))
         return [(name, run) for name, run in work if not self._is_paused(name)]
 
     def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
@@ -484,8 +308,8 @@ class Worker:
         planned = {name for each in self._inbox.plans() for name in each.plan.cursors}
         for overview in self._store.sessions():
             session = overview.state.id
-            if (kind := self._dreams.windows.find_due(overview)) is not None:
-                work.append((f"session {session}", partial(self._run_window, session, kind)))
+            if (kind := self._windows.find_due(overview)) is not None:
+                work.append((f"session {session}", partial(self._shorten_window, session, kind)))
             elif tasks := list(self._find_left_work(overview, now, planned)):
                 ends_at = overview.last_at + self._settings.idle
                 if ends_at > now and overview.state.status != "terminated":
@@ -506,7 +330,7 @@ class Worker:
         """
         session, age = overview.state.id, abs(now - overview.last_at)
         reads = self._settings.remember and self._asker.model is not None and self.thinking != "off"
-        find_position = partial(self._dreams.windows.read_position, session)
+        find_position = partial(self._windows.read_position, session)
         is_planned = build_remembered_cursor(session) in planned
         if age > REMEMBERED:
             return
@@ -525,20 +349,20 @@ class Worker:
         ):
             yield f"idle {session}", partial(self._conclude_session, session)
 
-    def _run_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
+    def _shorten_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Shorten a window; the model takes part only if nobody has to be asked."""
-        return [self._dreams.run_window(session, kind, is_asking=self.thinking == "tidy")]
+        return [self._run_window(session, kind, is_asking=self.thinking == "tidy")]
 
     def _read_session(self, session: str) -> list[PassOutcome]:
         """Read a session; with `thinking = ask` what is learned waits for the owner. A failure is told by rule."""
         if self.thinking == "ask":
-            return [self._keep(self._dreams.run_window(session, "read", dry_run=True))]
-        outcome = self._dreams.run_window(session, "read")
+            return [self._keep(self._run_window(session, "read", dry_run=True))]
+        outcome = self._run_window(session, "read")
         return [outcome, *(self._tell_session(session) if outcome.state == "failed" else ())]
 
     def _tell_session(self, session: str) -> list[PassOutcome]:
         """Write the paragraph of a session by rule; the outcome is of no interest unless it failed."""
-        outcome = self._dreams.run_window(session, "read", is_asking=False)
+        outcome = self._run_window(session, "read", is_asking=False)
         return [outcome] if outcome.state == "failed" else []
 
     def _conclude_session(self, session: str) -> list[PassOutcome]:
@@ -555,13 +379,13 @@ class Worker:
     # -- dreams ------------------------------------------------------------------------------------------
 
     def _run_dream(self, names: Sequence[str] = DREAM) -> list[PassOutcome]:
-        outcomes = self._dreams.run(names)
+        outcomes = self._run_passes(names)
         self._record_dream()
         return outcomes
 
     def _run_reviewed_dream(self) -> list[PassOutcome]:
         """Keep the plan of a dream for the owner's decision."""
-        (dreamed,) = self._dreams.run([ALL], dry_run=True)
+        (dreamed,) = self._run_passes([ALL], dry_run=True)
         dreamed = self._keep(dreamed)
         self._record_dream()
         return [dreamed]
@@ -573,7 +397,7 @@ class Worker:
             return outcome
         try:
             if not plan:
-                self._dreams.apply(plan)  # how far the journal was considered
+                self._apply(plan)  # how far the journal was considered
                 return outcome
             self._inbox.add(plan)
             outcome = replace(outcome, state="waiting")
@@ -581,7 +405,7 @@ class Worker:
             _log.warning("a plan cannot wait for the owner: %s", error)
             self._asker.count(f"dream.{plan.name}.failed")
             outcome = PassOutcome.from_error(plan.name, outcome.at, error)
-        self._dreams.log.add([outcome])
+        self._outcomes.add([outcome])
         return outcome
 
     def _has_waiting_dream(self) -> bool:
@@ -611,7 +435,7 @@ class Worker:
             return False
         if not self._is_idle(timedelta(minutes=self._settings.dream_idle)) or self._has_waiting_dream():
             return False
-        if not self._dreams.has_news():
+        if not self._has_news():
             if self._settings.dream_schedule is not None:
                 self._record_dream()  # there was nothing to do at the scheduled time: wait for the next one
             return False
