@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory, ModelUnavailable, StoreUnavailable
+from reverie import Memory, ModelUnavailable, StoreUnavailable
 from reverie.agent import MOST_ROUNDS, STOPPED, Agent
 from reverie.context.pack import NOTHING_KNOWN
 from reverie.domain.conversation import ToolCall
@@ -174,15 +174,6 @@ def test_without_a_model_it_says_what_would_have_been_sent(memory: Memory) -> No
     assert len(memory.turns("chat:1")) == 1, "a preview stores nothing"
 
 
-def test_a_message_that_is_none_is_refused_and_nothing_is_stored(memory: Memory) -> None:
-    one, model = agent(memory, says("x"))
-    for message in ("", "   ", "\0"):
-        with pytest.raises(InvalidInput):
-            one.turn(message)
-    assert memory.turns("chat:1") == []
-    assert model.asked == []
-
-
 @pytest.mark.parametrize("broken", ["add", "add_many", "context"])
 def test_nothing_that_happens_to_memory_breaks_a_reply(
     memory: Memory, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -198,15 +189,6 @@ def test_nothing_that_happens_to_memory_breaks_a_reply(
     assert answer.unsaved is (broken != "context")
     assert "disk full" in caplog.text
     assert model.asked[0].messages[-1].content == "Hello?"
-
-
-def test_a_reply_that_cannot_be_stored_as_it_is_goes_out_so_and_is_stored_without_what_hinders(
-    memory: Memory,
-) -> None:
-    one, _ = agent(memory, says("a\0b\ud800c"))
-    answer = one.turn("Hello?")
-    assert (answer.text, answer.unsaved) == ("a\0b\ud800c", False)
-    assert memory.turns("chat:1")[-1].content == "a b c"
 
 
 def test_stop_ends_the_turn(memory: Memory) -> None:

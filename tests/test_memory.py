@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, Settings
+from reverie import Conflict, InvalidInput, Memory, NewRecord, Settings
 from reverie.stores.sqlite import SQLiteStore
 from tests.factories import MovableClock
 
@@ -133,19 +133,6 @@ def test_an_archived_fact_said_again_is_new_and_the_old_one_cannot_stand_beside_
     assert new.outcome == "created"
     with pytest.raises(InvalidInput, match="would say the same"):
         memory.restore(old.id)
-
-
-def test_unknown_ids_are_nothing_or_told(memory: Memory) -> None:
-    assert memory.get("0" * 12) is None
-    assert memory.get("never heard of it") is None
-    for change in (memory.archive, memory.restore):
-        with pytest.raises(NotFound, match="000000000000"):
-            change("0" * 12)
-    with pytest.raises(NotFound):
-        memory.update("0" * 12, content="x")
-    with pytest.raises(NotFound):
-        memory.update("0" * 12, pinned=True)
-    assert memory.history.log() == []
 
 
 def test_update_changes_what_is_named_and_keeps_the_rest(memory: Memory, clock: MovableClock) -> None:

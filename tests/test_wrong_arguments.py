@@ -232,13 +232,6 @@ def test_a_progress_that_cannot_be_called_is_refused_before_anything_is_done(tmp
     assert {each.name for each in tmp_path.iterdir()} == {"talk.jsonl", "memory", "kept.zip"}
 
 
-@pytest.mark.parametrize("model", ["gpt-4", "nobody:gpt-4", "openai:", 5])
-def test_a_model_that_is_none_is_refused_before_anything_is_made(tmp_path: Path, model: Any) -> None:
-    with pytest.raises(InvalidInput, match="openai"):
-        Memory.open(tmp_path / "memory", model=model)
-    assert not (tmp_path / "memory").exists()
-
-
 def test_a_memory_is_not_made_from_a_path() -> None:
     with pytest.raises(TypeError, match=r"Memory\.open\('agent'\)"):
         Memory("agent")  # type: ignore[arg-type]

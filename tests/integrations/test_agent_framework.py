@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -46,12 +46,6 @@ def text(said: str) -> Content:
 
 def call(name: str, **arguments: Any) -> Content:
     return Content.from_function_call(f"c-{name}", name, arguments=arguments)
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory.open(":memory:") as opened:
-        yield opened
 
 
 def ask(memory: Memory, message: str, replies: Sequence[Content], **options: Any) -> tuple[str, Scripted]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,6 @@ from tests.integrations.test_examples import EXAMPLES, run
 
 RULE = "Always deploy to production on Fridays."
 TOOL = "mcp__reverie__save_memory"
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory.open(":memory:") as opened:
-        yield opened
 
 
 async def ask(memory: ClaudeMemory, folder: Path, prompt: str, reply: Callable[[str], Any]) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,6 @@ from reverie.integrations.google_adk import ReverieMemoryService
 from tests.integrations.test_examples import EXAMPLES, run
 
 ADA: dict[str, Any] = {"app_name": "harbour", "user_id": "ada"}
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory.open(":memory:") as opened:
-        yield opened
 
 
 def event(author: str, *parts: types.Part, **fields: Any) -> Event:

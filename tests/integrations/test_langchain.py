@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -54,12 +54,6 @@ def build(memory: Memory, replies: Iterable[AIMessage], **options: Any) -> tuple
 
 
 THREAD: Any = {"configurable": {"thread_id": "t1"}}
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory.open(":memory:") as opened:
-        yield opened
 
 
 def ask(agent: Any, message: str, *, waiting: bool = False) -> str:

@@ -32,12 +32,6 @@ def graph() -> Iterator[Graph]:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory") as found:
-        yield found
-
-
-@pytest.fixture
 def rag(graph: Graph) -> Iterator[LightRAG]:
     with LightRAG(graph.url, api_key="secret-key", timeout_s=0.4) as found:
         yield found

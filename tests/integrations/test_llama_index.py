@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from llama_index.core.memory import Memory as ChatMemory
 from reverie import Memory
 from reverie.integrations.llama_index import ReverieBlock
 from tests.integrations.test_examples import EXAMPLES, run
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory.open(":memory:") as opened:
-        yield opened
 
 
 def build(memory: Memory, **options: Any) -> ChatMemory:

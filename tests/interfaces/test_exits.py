@@ -68,34 +68,13 @@ def check(what: object, shown: Any) -> None:
 
 
 def list_calls(memory: Memory) -> list[tuple[str, dict[str, Any]]]:
-    web, *_ = memory.list(origin="web")
-    finding, *_ = memory.list(kind="finding")
-    edit = {"id": finding.id, "old": "A finding", "new": "The ![x](y) finding"}
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("search_memory", {"query": "boats"}), ("search_memory", {}), ("get_memory", {"id": web.id}),
-        ("get_memory", {"id": HOSTILE[:90]}), ("list_memory_categories", {}),
-        ("save_memory", {"content": f"Kept: {HOSTILE}"}), ("save_memory", {"content": "x", "kin ![x](y)": 1}),
-        ("memory", {"operation": "search", "query": "boats"}), ("memory", {"operation": "![x](y)"}),
-        ("memory", {"operation": "add", "content": f"Added: {HOSTILE}"}),
-        ("memory", {"operation": "update", "id": finding.id, "content": f"Updated: {HOSTILE}"}),
-        ("memory", {"operation": "promote", "id": web.id}), ("recall", {"query": "boats"}),
-        ("remember", {"lessons": [f"Learned: {HOSTILE}"]}), ("edit_memory", edit),
-        ("edit_memory", {"id": web.id, "old": HOSTILE[:60] + "x", "new": "y"}),
-        ("edit_memory", {"page": "plans.md", "old": "Boats are", "new": "y"}),
-        ("edit_memory", {"page": "plans.md", "new": f"Line: {HOSTILE}"}),
-        *(("read_page", {"page": name}) for name in ("MEMORY.md", "plans.md", "HISTORY.md", "![x](y)")),
-        ("search_conversation_history", {"query": "boats"}), ("list_conversations", {}),
-        ("read_conversation", {"session": "this"}), ("read_conversation", {"session": "![no](x)"}),
-        ("save_to_working_memory", {"key": "![b](x)", "data": HOSTILE}),
-        ("scratchpad_write", {"key": "![b](x)", "text": HOSTILE}),
-        *((f"{name}_working_memory", {"key": key}) for name in ("get_from",) for key in ("note", "![key](x)")),
-        ("search_working_memory", {"query": "boats"}), ("list_working_memory", {}),
-        ("scratchpad_read", {"key": "note"}), ("scratchpad_read", {"key": "![no](x)"}),
-        ("scratchpad_search", {"query": "boats"}), ("scratchpad_list", {}), ("scratchpad_list", {"prefix": "![x]("}),
-        ("delete_from_working_memory", {"key": "note"}), ("scratchpad_delete", {"key": "note"}),
-        ("request_forget", {"subject": HOSTILE}), ("delete_memory", {"id": web.id}),
-    ]  # fmt: skip
-    return calls
+    """Return a call of each tool, with hostile texts and ids in it."""
+    text = Path(__file__).with_name("tool_calls.json").read_text(encoding="utf-8")
+    web, finding = memory.list(origin="web")[0].id, memory.list(kind="finding")[0].id
+    hostile = {"HOSTILE": HOSTILE, "SHORT": HOSTILE[:90], "PART": HOSTILE[:60]}
+    for name, value in {**hostile, "WEB": web, "FINDING": finding}.items():
+        text = text.replace(f"${name}", json.dumps(value)[1:-1])
+    return [(name, arguments) for name, arguments in json.loads(text)]
 
 
 def test_every_tool_escapes_text_and_data(memory: Memory) -> None:

@@ -472,18 +472,6 @@ def test_a_terminal_gets_a_drawing_that_fits(folder: Path, columns: int) -> None
         )
 
 
-def test_a_terminal_says_until_when_something_holds(folder: Path) -> None:
-    run_cli("remember", "Ines prefers dark mode", "--valid-to", "2025-01-31", "--store", folder)
-    run_cli("remember", "Ines reads on the train", "--valid-to", "2999-01-31", "--store", folder)
-    run_cli("remember", "Ines keeps bees", "--store", folder)
-    run_cli("remember", "Ines moves out", "--valid-from", "2998-01-31", "--store", folder)
-    code, seen = run_on_terminal("list", "--store", folder, columns=120, NO_COLOR="1")
-    assert code == 0
-    words = ("held until 2025-01-31", "holds until 2999-01-31", "holds from 2998-01-31")
-    assert [word for word in words if word not in seen] == []
-    assert (seen.count("until"), seen.count("from")) == (2, 1)
-
-
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jhello \u202e[bold]world[/bold] \x9b31m\U000e0041"
 
 

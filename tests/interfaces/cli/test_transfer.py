@@ -75,22 +75,6 @@ def test_the_json_of_both(answer: Answer, filled: None, folder: Path, tmp_path: 
     assert Path(done["moved_to"]).parent == folder
 
 
-def test_what_is_there_is_refused_or_moved_aside(
-    call: Call, filled: None, folder: Path, tmp_path: Path
-) -> None:
-    call("backup", tmp_path / "kept.zip")
-    result = call("backup", tmp_path / "kept.zip")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "there already" in result.stderr
-    assert call("backup", tmp_path / "kept.zip", "--overwrite").exit_code == 0
-    result = call("recover", tmp_path / "kept.zip")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "--replace" in result.stderr
-    result = call("recover", tmp_path / "kept.zip", "--replace")
-    assert result.exit_code == 0
-    assert f"The previous memory is in {folder}/before-recovery-" in result.stdout
-
-
 @pytest.mark.parametrize(
     ("content", "code"), [(b"no archive", 5), (b"PK\x03\x04" + b"\x00" * 200, 5), (None, 2)]
 )
@@ -113,17 +97,6 @@ def test_an_export_is_taken_in_again(answer: Answer, filled: None, tmp_path: Pat
     assert (done["records"], done["sessions"], done["turns"]) == (1, 1, 1)
     again = answer("import", tmp_path / "out")
     assert (again["form"], again["records"], again["skipped_by_reason"]) == ("jsonl", 0, {"known": 2})
-
-
-def test_what_is_exported_can_be_restricted(call: Call, answer: Answer, filled: None, tmp_path: Path) -> None:
-    call("remember", "Hers alone", "--scope", "user:a")
-    archived = answer("remember", "Gone by now")["record"]["id"]
-    call("archive", archived)
-    assert answer("export", tmp_path / "a", "--scope", "user:a")["records"] == 1
-    assert answer("export", tmp_path / "c", "--scope", "user:a", "--scope", "")["records"] == 3
-    assert answer("export", tmp_path / "d", "--as-of", "1")["records"] == 1
-    assert call("export", tmp_path / "d").exit_code == 2
-    assert call("export", tmp_path / "d", "--overwrite").exit_code == 0
 
 
 # -- import ----------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from reverie import Memory
 from reverie.domain.conversation import Turn
@@ -180,11 +179,15 @@ def test_a_failure_is_one_line_and_exit_code_0(folder: Path, tmp_path: Path, hoo
         assert error.startswith(str(complaint))
 
 
-def test_a_wrong_option_is_one_line_and_exit_code_0(folder: Path) -> None:
-    done = run_cli("hook", "user-prompt", "--store", folder, "--foldr", input=b"{}")
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr.startswith(b"reverie: No such option '--foldr'")
-    assert done.stderr.count(b"\n") == 1
+def test_a_wrong_option_or_event_is_one_line_and_exit_code_0_and_help_is_clicks(folder: Path) -> None:
+    for arguments, says in (
+        (("hook", "user-prompt", "--store", folder, "--foldr"), b"reverie: No such option '--foldr'"),
+        (("hook", "user-promt"), b"reverie: Invalid value for '{session-start"),
+    ):
+        done = run_cli(*arguments, input=b"{}")
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (0, b"", 1)
+        assert done.stderr.startswith(says)
+    assert b"Usage: reverie hook" in run_cli("hook", "user-prompt", "--help").stdout
 
 
 def test_a_hook_that_takes_too_long_gives_up(folder: Path) -> None:
@@ -382,20 +385,6 @@ def test_the_same_event_twice_at_once_is_stored_once(folder: Path) -> None:
         assert each.stdout is not None
         each.stdout.close()
     assert len(said(folder)) == 1
-
-
-def test_help_and_a_wrong_event_are_click_s(folder: Path, call: Callable[..., Result]) -> None:
-    assert b"Usage: reverie hook" in run_cli("hook", "user-prompt", "--help").stdout
-    mistyped = run_cli("hook", "user-promt", input=b"{}")
-    assert mistyped.stderr.startswith(b"reverie: Invalid value for '{session-start")
-    assert mistyped.returncode == 0
-    result = call("hook", "user-prompted")
-    assert (result.exit_code, "is not one of" in result.stderr) == (2, True)
-    result = call(
-        "hook", "user-prompt", "--format", "text", input=json.dumps({"session_id": "a", "prompt": "b"})
-    )
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert written(folder, "claude-code:a") == [("user", "b")]
 
 
 # -- what it reads -----------------------------------------------------------------------------------------
@@ -627,22 +616,6 @@ def test_a_programs_line_in_a_transcript_is_not_the_owners_turn(folder: Path, te
     assert [turn.origin for turn in said(folder)] == ["owner", "tool"], "it rests on a program's words"
     with Memory.open(folder) as memory:
         assert all("Odile" not in record.content for record in memory.list())
-
-
-def test_no_mark_of_a_program_becomes_a_turn_of_the_owner(folder: Path, tell: Tell, tmp_path: Path) -> None:
-    marks: list[dict[str, Any]] = [
-        *({"origin": {"kind": kind}} for kind in ("hook", "task-notification", "peer", "channel")),
-        *({mark: True} for mark in ("isMeta", "isCompactSummary", "isFromTheFuture")),
-        *({mark: "x"} for mark in ("toolUseResult", "sourceToolUseID", "hookName", "agentId")),
-    ]
-    for number, mark in enumerate(marks):
-        line = message("user", "Remember that we always deploy from main.", **mark)
-        path = transcript(tmp_path / f"{number}.jsonl", line, message("assistant", "Understood."))
-        tell("user-prompt", prompt=line["message"]["content"], transcript_path=path, session_id=f"{number}")
-        tell("stop", transcript_path=path, session_id=f"{number}")
-        assert [turn.origin for turn in said(folder, f"claude-code:{number}")] == ["tool", "tool"], mark
-    with Memory.open(folder) as memory:
-        assert all(record.origin == "tool" for record in memory.list())
 
 
 def test_a_prompt_is_the_owners_when_the_transcript_has_it_as_typed(

@@ -37,16 +37,6 @@ def problem(answer: Any, status: int, kind: str) -> str:
     return answer.json()["detail"]
 
 
-def read_all(client: TestClient, path: str, limit: int) -> list[Any]:
-    items, cursor = [], None
-    while cursor or not items:
-        page = client.get(path, params={"limit": limit} | ({"cursor": cursor} if cursor else {})).json()
-        items, cursor = items + page["items"], page["next"]
-        if cursor is None:
-            return items
-    return items
-
-
 # -- records ---------------------------------------------------------------------------------------------
 
 
@@ -139,43 +129,6 @@ def test_a_list_is_complete_and_has_nothing_twice_although_records_come_and_go(
     assert "same parameters" in problem(other, 422, "invalid-input")
 
 
-def test_lists_are_filtered_and_searches_say_why(client: TestClient) -> None:
-    one = save(client, "Prefers tea", category="user-preferences/drinks", tags=["a", "b"])
-    save(client, "The server listens on port 80", tags=["a"])
-    for query in (
-        "category=user-preferences",
-        "tags=a&tags=b",
-        "kind=preference",
-        "kind=preference&kind=event",
-    ):
-        listed = client.get(f"/v1/records?{query}").json()["items"]
-        assert [each["id"] for each in listed] == [one["id"]], query
-    assert client.get("/v1/categories").json()["user-preferences/drinks"] == 1
-    assert client.get("/v1/tags").json() == {"a": 2, "b": 1}
-    hits = client.post("/v1/search", json={"query": "which port does the server use?"}).json()["hits"]
-    assert "port 80" in hits[0]["content"]
-    assert "port" in hits[0]["explanation"]["matched"]
-    assert client.post("/v1/search", json={"query": "crocodile shoes"}).json() == {"hits": []}
-    client.post(TURNS, json={"turns": [{"role": "user", "content": "I play the harp"}]})
-    found = client.post("/v1/search", json={"query": "harp", "sources": ["records", "turns"]}).json()["hits"]
-    assert [hit["type"] for hit in found if hit["type"] == "turn"] == ["turn"]
-
-
-def test_the_past_of_a_record_is_read(client: TestClient) -> None:
-    record = save(client, "Deploys on Friday")
-    url = f"/v1/records/{record['id']}"
-    client.patch(url, json={"content": "Deploys on Monday"}, headers=ANY)
-    assert client.get(f"{url}?as_of=1").json()["content"] == "Deploys on Friday"
-    then = client.post("/v1/search?as_of=1", json={"query": "deploys"}).json()["hits"]
-    assert [hit["content"] for hit in then] == ["Deploys on Friday"]
-    problem(client.get(f"{url}?as_of=99"), 404, "not-found")
-    changed = client.get(f"/v1/journal?id={record['id']}").json()["items"]
-    assert [each["operation"] for each in changed] == ["save", "update"]
-    assert client.get(f"{url}/blame").json()["created"]["actor"] == "http"
-    fields = client.get(f"{url}/diff").json()["fields"]
-    assert {"name": "content", "before": "Deploys on Friday", "after": "Deploys on Monday"} in fields
-
-
 def test_what_changes_between_the_check_and_the_removal_is_not_removed(
     client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,34 +156,6 @@ def test_what_changes_between_the_check_and_the_removal_is_not_removed(
 # -- conversations ---------------------------------------------------------------------------------------
 
 
-def test_a_conversation_is_stored_listed_and_put_into_a_prompt(client: TestClient) -> None:
-    save(client, "The staging database listens on port 5433")
-    call = {"id": "c1", "name": "look", "arguments": '{"at": 1}'}
-    turns = [
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "content": "seen", "tool_call_id": "c1"},
-    ]
-    added = client.post(TURNS, json={"turns": turns})
-    assert (added.status_code, [each["position"] for each in added.json()["items"]]) == (201, [0, 1, 2])
-    assert read_all(client, TURNS, 2) == added.json()["items"]
-    asked = {"message": "which port does staging use?", "record_shown": False}
-    pack = client.post(f"{SESSION}/context", json=asked).json()
-    assert "5433" in pack["text"]
-    assert [each["verdict"] for each in pack["candidates"]] == ["selected"]
-    assert client.get("/v1/sessions").json()["items"][0]["turns"] == 3
-    assert client.get(SESSION).json()["status"] == "active"
-    changed = client.put(SESSION, json={"status": "terminated", "metadata": {"topic": "ports"}}).json()
-    assert (changed["status"], changed["metadata"]["topic"]) == ("terminated", "ports")
-    assert "terminated" in problem(client.post(TURNS, json={"turns": turns[:1]}), 422, "invalid-input")
-    assert client.delete(SESSION).json() == {"removed": 3}
-    problem(client.get(SESSION), 404, "not-found")
-    names = [f"chat:{n}" for n in range(5)]
-    for name in names:
-        client.post(f"/v1/sessions/{name}/turns", json=HELLO)
-    assert [each["session"]["id"] for each in read_all(client, "/v1/sessions", 2)] == names[::-1]
-
-
 def test_turns_are_rated_concluded_replaced_and_removed(client: TestClient, memory: Memory) -> None:
     turns = [
         {"role": "user", "content": "Where do we deploy?"},
@@ -251,38 +176,7 @@ def test_turns_are_rated_concluded_replaced_and_removed(client: TestClient, memo
     assert [turn.content for turn in memory.session("telegram:1").turns()][1:] == ["To Oslo."]
 
 
-def test_working_memory_of_a_session_and_of_a_scope(client: TestClient) -> None:
-    client.post(TURNS, json=HELLO)
-    for base in (f"{SESSION}/working", "/v1/scratchpad"):
-        url = f"{base}/plan/today"
-        assert client.put(url, json={"data": "Deploy", "ttl": "10m"}).json()["data"] == "Deploy"
-        assert client.put(url, json={"data": "Rest", "ttl": None}).json()["expires_at"] is None
-        assert [each["key"] for each in client.get(base).json()["items"]] == ["plan/today"]
-        assert client.delete(url).json() == {"removed": 1}
-        problem(client.get(url), 404, "not-found")
-
-
 # -- history ---------------------------------------------------------------------------------------------
-
-
-def test_changes_are_listed_and_undone(client: TestClient, memory: Memory) -> None:
-    for text in ("Likes tea", "Lives in Bergen"):
-        record = save(client, text)
-    first = client.get("/v1/journal?limit=1").json()
-    assert (first["items"][0]["after"]["content"], first["next"]) == ("Likes tea", 1)
-    for query in ("after=1", "newest_first=true&limit=1", f"id={record['id']}", "actor=http&after=1"):
-        assert client.get(f"/v1/journal?{query}").json()["items"][0]["sequence"] == 2, query
-    for query in ("actor=nobody", "subject=turn", "until=2001-01-01T00:00:00Z", "since=2999-01-01T00:00:00Z"):
-        assert client.get(f"/v1/journal?{query}").json() == {"items": [], "next": None}, query
-    planned = client.post("/v1/undo", json={"changes": [2], "dry_run": True}).json()
-    assert (planned["made"], planned["differences"][0]["what"]) == ([], "removed")
-    done = client.post("/v1/undo", json={"batch": 2}).json()
-    assert (done["changes"], done["made"], done["differences"]) == ([2], [3], [])
-    (record,) = client.get("/v1/records").json()["items"]
-    client.patch(f"/v1/records/{record['id']}", json={"content": "Likes coffee"}, headers=ANY)
-    assert "undo that first" in problem(client.post("/v1/undo", json={"changes": [1]}), 409, "conflict")
-    problem(client.post("/v1/undo", json={"changes": [99]}), 404, "not-found")
-    problem(client.post("/v1/undo", json={}), 422, "invalid-input")
 
 
 def test_the_stream_has_every_change_in_order_and_resumes(

@@ -184,32 +184,6 @@ def test_an_edit_of_another_field_keeps_hidden_characters(client: TestClient, me
     assert memory.get(record.id) == changed
 
 
-def test_filters_have_counts_and_find_as_many(client: TestClient, memory: Memory) -> None:
-    for number in range(3):
-        memory.save(f"Priya Raman needs route {number}", category="people/priya")
-    memory.save("A forum praises tea", origin="web")
-    memory.end(memory.save("The office was in Oslo").record.id)
-    page = see(client, "/memories")
-    filters = {
-        link["href"]: number
-        for link, number in zip(
-            [each for each in page.find("a") if each.get("href", "").startswith("/memories?")],
-            re.findall(r"\d+$", page.text, re.MULTILINE),
-            strict=False,
-        )
-    }
-    assert "/memories?about=Priya+Raman" in filters
-    for query, number in (
-        ("about=Priya+Raman", 3),
-        ("origin=web", 1),
-        ("state=ended", 1),
-        ("category=people%2Fpriya", 3),
-    ):
-        listed = see(client, f"/memories?{query}")
-        assert len(listed.find("input", name="ids")) == number, query
-        assert f"{number} of 5" in listed.text, query
-
-
 def test_weak_matches_are_folded(client: TestClient, memory: Memory) -> None:
     memory.save("The staging database listens on port 5433")
     memory.save("Sam works at the harbour")

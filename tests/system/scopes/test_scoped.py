@@ -16,7 +16,6 @@ from reverie import (
     NewRecord,
     NotFound,
     ScopedMemory,
-    Settings,
 )
 from reverie.domain.scope import (
     build_scoped_session_id,
@@ -26,7 +25,6 @@ from reverie.domain.scope import (
     visible_scopes,
 )
 from reverie.integrations.agentkit import FILTools
-from reverie.llm.protocol import ModelRequest
 from reverie.search.hits import SOURCES
 from tests.factories import MovableClock
 
@@ -179,25 +177,6 @@ def test_what_is_everybodys_is_read_and_not_changed(memory: Memory) -> None:
     assert memory.scoped("").archive(shared.id).archived
 
 
-def test_pages_are_read_and_not_written(memory: Memory) -> None:
-    alice = memory.scoped("user:alice")
-    memory.pages.write("MEMORY.md", "# Office\n\n- closes at six\n")
-    assert "closes at six" in alice.pages.read()
-    for write in (
-        lambda: alice.pages.write("MEMORY.md", "mine"),
-        lambda: alice.pages.replace("six", "five"),
-        lambda: alice.pages.append("HISTORY.md", "mine"),
-        lambda: alice.pages.delete("MEMORY.md"),
-    ):
-        with pytest.raises(InvalidInput, match="everybody's and cannot be changed from within 'user:alice'"):
-            write()
-    told = alice.tools(groups=["pages"]).call("edit_memory", {"old_text": "six", "new_text": "five"})
-    assert told.failed
-    assert memory.pages.read() == "# Office\n\n- closes at six\n"
-    memory.scoped("").pages.write("MEMORY.md", "# Office\n\n- closes at five\n")
-    assert "five" in memory.pages.read()
-
-
 def test_a_session_stored_under_its_plain_name_keeps_it(memory: Memory) -> None:
     memory._parts.sessions.open("chat:1", "user:alice").add("user", "Hello")
     alice = memory.scoped("user:alice")
@@ -268,41 +247,6 @@ def test_promotion_goes_upwards_in_the_own_chain_only(memory: Memory) -> None:
     alice.archive(record.id)
     with pytest.raises(InvalidInput, match="archived: restore it first"):
         alice.promote(record.id)
-
-
-def test_background_thinking_keeps_scopes_apart(clock: MovableClock, tmp_path: Path) -> None:
-    """No question to the model shows two scopes, and no pass moves anything from one to another."""
-    asked: list[str] = []
-
-    def model(ask: ModelRequest) -> str:
-        asked.append("\n".join(message.content for message in ask.messages))
-        return "{}"
-
-    people = {"alice": "zebra", "bob": "walrus", "carol": "ocelot"}
-    with Memory.open(tmp_path, clock=clock, model=model, settings=Settings(memory_window=4)) as memory:
-        for name, animal in people.items():
-            scope = memory.scoped(f"user:{name}")
-            scope.save(f"Likes the {animal} in the zoo", category=f"animals/{animal}")
-            scope.save(f"Likes the {animal} in the zoo very much", category=f"animals/{animal}")
-            scope.save(f"{animal}: feed at nine, clean at ten", draft=True)
-            chat = scope.session("chat:1")
-            for n in range(4):
-                chat.add("user", f"Actually, no, I prefer the {animal} number {n}, always")
-                chat.add("assistant", f"The {animal}, then. We decided on it.")
-        before = {record.id: record.scope for record in memory.scoped("*").list(limit=None, archived=None)}
-        clock.move(hours=2)
-        memory.dreams.run_due()
-        memory.dreams.run()
-        assert len(asked) >= 3
-        for text in asked:
-            assert sum(animal in text for animal in people.values()) <= 1, text
-        after = memory.scoped(EVERY_SCOPE).list(limit=None, archived=None)
-        assert {record.id: record.scope for record in after if record.id in before} == before
-        assert memory.scoped("").list(archived=None) == []
-        for record in after:
-            assert people[record.scope.removeprefix("user:")] in record.content
-        assert memory._store.pages() == []
-        assert memory._store.logs() == {}
 
 
 # -- whose memory is meant -----------------------------------------------------------------------------------
