@@ -272,7 +272,8 @@ class MemoryFolder:
         unwritten: dict[str, str] = {}
         with self._suppress_errors():
             newest = self._store.sequence()
-            self.flush()
+            if self._state.progress.sequence < newest or self._mirror.failed or self._state.due():
+                self.flush()
             due = {*self._state.due(), ""}
             unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
             if not unwritten and self._state.progress.sequence < newest:

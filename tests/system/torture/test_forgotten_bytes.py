@@ -264,7 +264,7 @@ def gone(memory: Memory, folder: Path, other: Other, secret: Secret) -> None:
     assert found_in(folder, [secret.text]) == []
     assert words_in(folder, secret.words) == []
     assert not [line for line in tables(folder) if any(word in line.lower() for word in secret.words)]
-    get_search_index(memory).fold()  # so that the next erasure has files of the index to empty
+    get_search_index(memory).rebuild()  # so that the next erasure has files of the index to empty
 
 
 def untouched(memory: Memory, before: dict[str, tuple[Any, Any]], secrets: tuple[Secret, ...]) -> None:

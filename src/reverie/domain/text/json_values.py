@@ -57,10 +57,10 @@ def to_json_value(value: Any) -> Any:
         return format_time(value)
     if isinstance(value, date):
         return value.isoformat()
-    if is_dataclass(value):
-        return value.to_dict() if hasattr(value, "to_dict") else to_json_object(value)
     if isinstance(value, Mapping):
         return {str(name): to_json_value(each) for name, each in value.items()}
+    if type(value) is not tuple and is_dataclass(value):  # tuples first, for lists of many records
+        return value.to_dict() if hasattr(value, "to_dict") else to_json_object(value)
     return [to_json_value(each) for each in value] if isinstance(value, Iterable) else str(value)
 
 

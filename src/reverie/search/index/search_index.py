@@ -297,11 +297,13 @@ class SearchIndex:
         else:
             try:
                 found = committed.find_newer()
-                if found == 0 and newest >= _REBUILD_AT:
+                if found == 0 and committed.sequence:
                     self._lost, self._cleared_at = True, time.monotonic()
                 elif found is not None:
+                    before = committed.sequence
                     committed.refresh()
-                    self._forget_tail(committed.sequence)
+                    if before or committed.sequence:  # else it is as empty as before: all is followed in memory
+                        self._forget_tail(committed.sequence)
             except IndexCorrupt as error:
                 self._handle_loss(error)
         while self._followed < newest:

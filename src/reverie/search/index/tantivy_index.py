@@ -435,8 +435,9 @@ class TantivyIndex:
         writer = self._open_writer()
         with _reporting_damage():
             files = [file for file in self._folder.iterdir() if file.name not in _NO_WORDS and file.is_file()]
-            writer.delete_all_documents()
-            writer.commit()
+            if files:  # else it is empty already
+                writer.delete_all_documents()
+                writer.commit()
             for file in files:
                 file.unlink(missing_ok=True)
             writer.wait_merging_threads()
