@@ -26,7 +26,7 @@ def measure(size: int, folder: Path) -> tuple[float, float]:
     def write(number: int) -> str:
         return f"{' '.join(choose.choices(_VOCABULARY, k=12))} number {number}"
 
-    with Memory.open(folder) as memory:
+    with Memory.open(folder, embedder="none") as memory:
         saved = memory.save_many([{"content": write(number)} for number in range(size)])
         memory.search(write(0))
         memory.admin.forget(saved[0].record.id)  # imports, and the first index
