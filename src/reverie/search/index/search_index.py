@@ -299,11 +299,9 @@ class SearchIndex:
                 found = committed.find_newer()
                 if found == 0 and committed.sequence:
                     self._lost, self._cleared_at = True, time.monotonic()
-                elif found is not None:
-                    before = committed.sequence
+                elif found:  # an index that is as empty as before changes nothing: all is followed in memory
                     committed.refresh()
-                    if before or committed.sequence:  # else it is as empty as before: all is followed in memory
-                        self._forget_tail(committed.sequence)
+                    self._forget_tail(committed.sequence)
             except IndexCorrupt as error:
                 self._handle_loss(error)
         while self._followed < newest:
@@ -580,8 +578,7 @@ class SearchIndex:
             folding.join()
         with self._lock:
             worthwhile = self._committed is not None and self._is_worth_folding()
-            cleared = self._cleared_at is not None
-        if cleared:  # so that the next process need not build it at its first search
+        if self._cleared_at is not None:  # so that the next process need not build it at its first search
             self._run_unless_store_fails(self._rebuild)
         elif worthwhile and self._folder is not None:
             self._run_unless_store_fails(self.fold)
