@@ -7,7 +7,6 @@ may not do to a file is refused with `InvalidInput`; the message says what to do
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,13 +14,12 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from reverie.domain.change import Change, Value
-from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import HOME_LAYERS, Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values, split_lines
 from reverie.domain.text.ids import NewId
-from reverie.files.layout import build_home, complete_record, parse_home, parse_path
+from reverie.files.layout import build_home, parse_home, parse_path
 from reverie.files.parsing import EmptiedFile, Fields, parse_moment
 from reverie.stores.protocol import Store
 
@@ -266,14 +264,3 @@ def list_versions(store: Store, id: str) -> list[Record]:
             if isinstance(value, Record) and (not versions or versions[-1] != value):
                 versions.append(value)
     return versions
-
-
-# -- texts of files.db -------------------------------------------------------------------------------------
-
-
-def parse_base_record(text: bytes | None) -> Record | None:
-    """Return the record of a base text; None if there is no text, or it is not in canonical form."""
-    try:
-        return None if text is None else Record.from_dict(complete_record(json.loads(text)))
-    except (ValueError, TypeError, AttributeError, InvalidInput):
-        return None

@@ -11,6 +11,7 @@ the record that is most like the entry. Files are imported together, because ent
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,7 +37,6 @@ from reverie.files.hand_edits.merge import (
     is_mass_removal,
     list_versions,
     move_record,
-    parse_base_record,
 )
 from reverie.files.parsing import Fields, PageRow
 
@@ -148,11 +148,8 @@ class RecordImporter:
     # -- one file ----------------------------------------------------------------------------------------
 
     def _parse(self, file: ChangedFile) -> None:
-        base: dict[str, Line | Record] | None = None
         if file.place.form == "record":
             entries = [self._parse_record(file)]
-            if (record := parse_base_record(file.base)) is not None:
-                base = {record.id: record}
         else:
             data, was = file.data.rstrip(), file.base
             if was is not None and was.startswith(data) and was[len(data) :].partition(b"\n")[0]:
@@ -163,9 +160,7 @@ class RecordImporter:
                 for row in rows
                 if row.line.id or row.line.text.strip()
             ]
-            if was is not None:
-                base = {row.line.id: row.line for row in parsing.read_rows(file.path, was) if row.line.id}
-        self._files.append(_RecordFile(file, entries, base))
+        self._files.append(_RecordFile(file, entries, _read_base(file.path, file.base)))
         for entry in entries:
             if entry.id and (entry.row is None or entry.row.line.text.strip()):
                 self._present.setdefault(entry.id, file.path)
@@ -352,7 +347,8 @@ class RecordImporter:
         """Return the record as the person began with it."""
         base = (file.base or {}).get(ours.id)
         if base is None and located != file.file.path:
-            base = self._read_base(located or layout.build_path(ours), ours.id)
+            other = located or layout.build_path(ours)
+            base = (_read_base(other, self._ledger.read_text(other)) or {}).get(ours.id)
         if base is None:
             base = max(
                 [ours, *list_versions(self._store, ours.id)],
@@ -362,15 +358,6 @@ class RecordImporter:
             return base
         shown = _describe_line(base) if isinstance(base, Line) else _describe_record(base)
         return replace(ours, **{**shown, "tags": parsing.merge_visible_tags(ours.tags, shown["tags"])})
-
-    def _read_base(self, path: str, record_id: str) -> Line | Record | None:
-        """Return what was last written of a record to another file."""
-        text = self._ledger.read_text(path)
-        if text is None or not path.endswith(".md"):
-            base = parse_base_record(text)
-            return base if base is not None and base.id == record_id else None
-        rows = parsing.read_rows(path, text)
-        return next((row.line for row in rows if row.line.id == record_id), None)
 
     def _is_as_written(self, entry: _Entry, base: Record) -> bool:
         """Return whether a line is what was written, perhaps by a process that has not recorded that."""
@@ -444,6 +431,19 @@ def _build_archive_changes(records: Iterable[Record], run: HandEditRun) -> list[
         Change(before=record, after=replace(record, archived_at=run.now, archive_reason=DELETED))
         for record in records
     ]
+
+
+def _read_base(path: str, text: bytes | None) -> Mapping[str, Line | Record] | None:
+    """Return the lines or the record of the text that was last written to a file, by id; None if it is not known."""
+    if text is None:
+        return None
+    if path.endswith(".md"):
+        return {row.line.id: row.line for row in parsing.read_rows(path, text) if row.line.id}
+    try:
+        record = Record.from_dict(layout.complete_record(json.loads(text)))
+    except (ValueError, TypeError, AttributeError):  # it is not in canonical form
+        return None
+    return {record.id: record}
 
 
 def _describe_record(record: Record) -> dict[str, Any]:
