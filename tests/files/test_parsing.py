@@ -40,7 +40,7 @@ def read(fields: Any, *, path: str = RECORD, base: Record | None = None) -> Reco
     return parsing.build_record(found, id="0" * 12, base=base, place=place, now=NOW)
 
 
-def read_session(path: str, data: bytes) -> parsing.ParsedSession:
+def read_session(path: str, data: bytes) -> tuple[SessionState, list[Turn], list[str]]:
     return parsing.read_session(path, data, now=NOW, new_id=generate_id, check=lambda turn: None)
 
 
@@ -182,7 +182,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_dropped() -> None:
     assert parsing.read_page("memory/MEMORY.md", b"\xef\xbb\xbfa\r\nb\rc\r\n") == "a\nb\nc\n"
     assert parsing.read_log("memory/HISTORY.md", b"a\r\nb\r\n\r\nc\r\n") == ["a\nb", "c"]
     text = b'{"id": "chat:1"}\r\n\r\n{"role": "user", "content": "x"}\r\n'
-    assert len(read_session(CHAT, text).turns) == 1
+    assert len(read_session(CHAT, text)[1]) == 1
 
 
 def test_what_a_new_record_leaves_out_is_filled_in() -> None:

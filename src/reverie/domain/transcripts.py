@@ -293,7 +293,7 @@ def _list_texts(content: Any) -> tuple[str, ...]:
 
 
 def _build_call(fields: Mapping[str, Any], arguments: str) -> ToolCall:
-    text = json.dumps(fields.get(arguments) or {}, ensure_ascii=False)
+    text = _to_json(fields.get(arguments))
     return ToolCall(id=_get_text(fields, "id"), name=_get_text(fields, "name"), arguments=text)
 
 

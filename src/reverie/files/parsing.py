@@ -90,20 +90,6 @@ class PageRow(NamedTuple):
     line: Line
 
 
-class ParsedSession(NamedTuple):
-    """The content of a session's file.
-
-    Attributes:
-        state: The session.
-        turns: Its turns.
-        broken: Why lines could not be parsed.
-    """
-
-    state: SessionState
-    turns: list[Turn]
-    broken: list[str]
-
-
 # -- files of each form --------------------------------------------------------------------------------------
 
 
@@ -178,7 +164,7 @@ def merge_visible_tags(tags: Sequence[str], visible: Sequence[str]) -> tuple[str
 
 def read_session(
     path: str, data: bytes, *, now: datetime, new_id: NewId, check: Callable[[Turn], None]
-) -> ParsedSession:
+) -> tuple[SessionState, list[Turn], list[str]]:
     """Parse the file of a session, line by line; what is missing is as in a new session or turn.
 
     Args:
@@ -187,6 +173,9 @@ def read_session(
         now: The current time.
         new_id: Returns a new id.
         check: Raises `InvalidInput` for a turn that cannot be imported.
+
+    Returns:
+        The session, its turns, and why other lines could not be parsed.
 
     Raises:
         InvalidInput: no turn can be parsed, or the file as a whole is not valid.
@@ -221,7 +210,7 @@ def read_session(
             broken.append(_locate_error(error, number))
     if broken and not turns:
         raise InvalidInput(broken[0])
-    return ParsedSession(state, list(turns.values()), broken)
+    return state, list(turns.values()), broken
 
 
 def read_page(path: str, data: bytes, *, was: str = "") -> str:

@@ -48,16 +48,6 @@ _NO_SPAN: tuple[Span, ...] = ()
 
 _TABLE = load_table()
 
-KINDS: tuple[str, ...] = tuple(
-    dict.fromkeys(
-        [
-            *(rule.kind for rule in (*_TABLE.named, *_TABLE.forms, *_TABLE.frames)),
-            *("password", "token", "secret", "key", named.UNCHECKED, OWN),
-        ]
-    )
-)
-"""All kinds of secrets."""
-
 _BY_FORM = tuple((trigger, rule) for rule in _TABLE.forms for trigger in rule.triggers)
 _BY_FRAME = tuple((trigger, rule) for rule in (*_TABLE.named, *_TABLE.frames) for trigger in rule.triggers)
 _NAME_TRIGGERS = (*named.TRIGGERS, *get_words("other_names"))

@@ -134,8 +134,9 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
         if run.find_forgotten([turn]):
             raise InvalidInput("it was forgotten on request: put [forgotten] there")
 
-    found = parsing.read_session(file.path, file.data, now=run.now, new_id=run.new_id, check=check)
-    state, turns, broken = found
+    state, turns, broken = parsing.read_session(
+        file.path, file.data, now=run.now, new_id=run.new_id, check=check
+    )
     if run.store.journal(id=state.id, limit=1) and not run.has_reappeared(file, state.id):
         return run.settle(file)
     if state.window_start > len(turns):
