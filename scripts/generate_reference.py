@@ -47,7 +47,10 @@ FIRST = ("Memory", "ScopedMemory", "Session", "WorkingMemory", "Pages", "Journal
 """Classes in the order in which a reader needs them; others follow."""
 
 MIN_WORDS = 3
-"""Words of a description of a result, above which it says more than its type."""
+"""New words of a description, above which it says more than a name."""
+
+MIN_RESULT_WORDS = 7
+"""Words of a description of a result from which it says more than its type."""
 
 INTRODUCTION = """\
 # API
@@ -393,7 +396,7 @@ def _render_parts(sections: dict[str, Any]) -> str:
             continue
         elif name in ("Returns", "Yields"):
             text = _cut_to_sentence(" ".join(content.split()))
-            parts += [f"{name} {_lower_first(text)}"] if len(text.split()) > MIN_WORDS else []
+            parts += [f"{name} {_lower_first(text)}"] if len(text.split()) >= MIN_RESULT_WORDS else []
         elif name:
             parts.append("```text\n" + content + "\n```")
     return "\n\n".join(parts) + "\n"
