@@ -79,7 +79,6 @@ export interface ExplainedPromptOutput {
   replayed_messages: number;
   replayed_tokens: number;
   standing: string[];
-  left_out: number;
   erased: number;
   total: number;
   question: string | null;
@@ -375,7 +374,6 @@ export interface PromptOutput {
   replayed_messages: number;
   replayed_tokens: number;
   standing: string[];
-  left_out: number;
   erased: number;
   total: number;
 }

@@ -15,7 +15,7 @@ from anthropic.lib.tools._beta_builtin_memory_tool import BetaLocalFilesystemMem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie import EVERY_SCOPE, Memory
+from reverie import Memory
 from reverie.integrations import anthropic_memory
 from reverie.integrations.anthropic_memory import AsyncReverieMemoryTool, ReverieMemoryTool
 from reverie.scoped import ScopedMemory
@@ -323,32 +323,6 @@ def test_a_secret_is_not_kept_and_not_shown_again(tool: ReverieMemoryTool) -> No
     assert key not in edited
     assert "the key is" in edited
     assert key not in done(tool, "view", path="/memories/a.md")
-
-
-def test_all_memory_is_cleared_in_one_change_that_can_be_undone(
-    memory: Memory, tool: ReverieMemoryTool
-) -> None:
-    of_alice, other = memory.scoped("user:alice"), memory.scoped("user:bob").save("Bob likes tea").record
-    own = [memory.save("The common fact").record, of_alice.save("Alice likes trains", pinned=True).record]
-    done(tool, "create", path="/memories/d/a.md", file_text="x")
-    shown = done(tool, "view", path="/memories")
-    assert "a.md" in shown
-    assert tool.clear_all_memory() == "All memory cleared"
-    assert not any("a.md" in line for line in done(tool, "view", path="/memories").splitlines())
-    cleared = [record for record in own if (memory.scoped(EVERY_SCOPE).get(record.id) or record).archived]
-    assert len(cleared) == 1
-    assert not memory.scoped(EVERY_SCOPE).get(other.id).archived  # type: ignore[union-attr]
-    assert memory.admin.check() == []
-    rows = memory.history.log()
-    memory.history.undo(batch=max(row.batch for row in rows))
-    assert done(tool, "view", path="/memories") == shown
-
-
-def test_clearing_leaves_logs_and_says_so(memory: Memory) -> None:
-    memory.pages.append("HISTORY.md", "They met.")
-    assert ReverieMemoryTool(memory).clear_all_memory().endswith("HISTORY.md")
-    assert asyncio.run(AsyncReverieMemoryTool(memory).clear_all_memory()).endswith("HISTORY.md")
-    assert "They met." in memory.pages.read("HISTORY.md")
 
 
 def test_the_asynchronous_tool_does_the_same(memory: Memory) -> None:

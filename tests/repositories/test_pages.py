@@ -97,9 +97,9 @@ def test_a_piece_that_stands_once_is_replaced(memory: Memory) -> None:
     memory.pages.write("MEMORY.md", "port 5432\nhost tern\nport of call\n")
     assert memory.pages.replace("5432", "5433").page.content == "port 5433\nhost tern\nport of call\n"
     assert memory.pages.replace("host tern\r\n", "").page.content == "port 5433\nport of call\n"
-    with pytest.raises(InvalidInput, match=r"2 times in 'MEMORY.md': pass more") as twice:
+    with pytest.raises(InvalidInput, match=r"2 times in 'MEMORY.md': pass a piece") as twice:
         memory.pages.replace("port", "harbour")
-    with pytest.raises(InvalidInput, match=r"not in 'MEMORY.md': read the page") as never:
+    with pytest.raises(InvalidInput, match=r"0 times in 'MEMORY.md': pass a piece") as never:
         memory.pages.replace("secret-word", "x")
     assert "secret-word" not in str(never.value)
     assert "harbour" not in str(twice.value)

@@ -41,7 +41,6 @@ _AROUND = 2  # lines shown before and after a change
 _DEPTH = 2
 _UNITS = "BKMG"
 _DOUBTED = f"(This file rests on what a tool said, and is {NOT_CONFIRMED}.)"
-_CLEARED = "All memory cleared"
 _MISSING = "The path {} does not exist"
 _INVALID = "The path {} does not exist. Please provide a valid path."
 
@@ -165,12 +164,6 @@ class _Commands:
             raise ToolError(_MISSING.format(old))
         return f"Successfully renamed {old} to {new}"
 
-    def clear_all_memory(self) -> str:
-        """Remove all files and archive all records; logs stay, and an undo restores everything."""
-        self._call_files(self._files.clear)
-        logs = [each.path[0] for each in self._files.listed(depth=1) if not each.folder]
-        return f"{_CLEARED}, except logs, which are read-only: {', '.join(logs)}" if logs else _CLEARED
-
     # -- inside ------------------------------------------------------------------------------------------
 
     def _edit_file(self, path: str, change: Callable[[str], str]) -> str:
@@ -253,7 +246,6 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
     insert = _on_thread(_Commands.insert)
     delete = _on_thread(_Commands.delete)
     rename = _on_thread(_Commands.rename)
-    clear_all_memory = _on_thread(_Commands.clear_all_memory)
 
 
 def _parse_path(path: str) -> Parts:

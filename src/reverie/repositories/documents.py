@@ -11,12 +11,11 @@ import unicodedata
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput
-from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import LONGEST_PAGE, MEMORY, Page, is_log, is_page_name, validate_page
 from reverie.domain.provenance import OriginFunction
@@ -236,23 +235,6 @@ class Documents(WritingRepository):
             return "moved"
 
         return self._run_with_retries(attempt)
-
-    def clear(self) -> None:
-        """Remove all pages, or all files of the scope, and archive its records, in one transaction.
-
-        Logs stay. An undo restores everything.
-        """
-
-        def attempt(_: int) -> None:
-            now = self._writer.clock()
-            edits = [Change(before=page, after=None) for page in ([] if self.scope else self._store.pages())]
-            for record in self._store.find(Filter(scopes=(self.scope,))):
-                archived = replace(record, archived_at=now, archive_reason="clear all memory")
-                edits.append(Change(before=record, after=archived))
-            if edits:
-                self._writer.commit(edits, operation="clear", at=now)
-
-        self._run_with_retries(attempt)
 
     # -- files ---------------------------------------------------------------------------------------------
 

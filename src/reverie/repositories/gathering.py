@@ -150,17 +150,15 @@ class PackGatherer:
 
 def build_budget(settings: Settings, *, soft: int | None, hard: int | None) -> TokenBudget:
     """Return the budget of a pack; None takes the settings."""
-    if hard is None:
-        hard = (
-            settings.hard_tokens
-            if soft is None
-            else max(settings.hard_tokens, validate_count(soft, name="soft_tokens", least=0))
-        )
-    if soft is None:
-        soft = min(settings.soft_tokens, validate_count(hard, name="hard_tokens", least=0))
+    least = 0 if soft is None else validate_count(soft, name="soft_tokens", least=0)
+    most = (
+        max(settings.hard_tokens, least)
+        if hard is None
+        else validate_count(hard, name="hard_tokens", least=0)
+    )
     return TokenBudget(
-        soft_tokens=soft,
-        hard_tokens=hard,
+        soft_tokens=min(settings.soft_tokens, most) if soft is None else soft,
+        hard_tokens=most,
         layer_limits=settings.layer_limits,
         working=settings.working_top_k,
         page_tokens=settings.page_tokens,

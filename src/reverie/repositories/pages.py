@@ -316,13 +316,9 @@ class Pages(WritingRepository):
         def change(text: str) -> tuple[str, bool]:
             times = text.count(old)
             if times != 1:
-                advice = (
-                    "pass more of what is around it"
-                    if times
-                    else "read the page and pass a piece as it stands"
+                raise InvalidInput(
+                    f"the text to be replaced is {times} times in {name!r}: pass a piece that is there exactly once"
                 )
-                found = f"{times} times" if times else "not"
-                raise InvalidInput(f"the text to be replaced is {found} in {name!r}: {advice}")
             return text.replace(old, new), False
 
         return self._rewrite_page(name, change, origin=origin, operation="replace", note=reason)

@@ -40,9 +40,6 @@ MAX_ENTRIES = 2_000
 MAX_SESSION_ENTRIES = 200
 """Entries of a session. A later entry replaces the one 200 positions before."""
 
-MAX_LINES = 40
-"""Most candidates of an entry; selected ones take precedence."""
-
 MAX_SESSION_TEXTS = 50
 """Prompts of a session whose exact text is stored. A later one replaces the text 50 positions before."""
 
@@ -101,7 +98,6 @@ class PromptLogEntry:
         replayed_tokens: Their tokens, outside the budget.
         standing: Ids of the rules.
         lines: The candidates, best first.
-        left_out: Number of further candidates.
         erased: Number of candidates that were erased later.
     """
 
@@ -118,7 +114,6 @@ class PromptLogEntry:
     replayed_tokens: int
     standing: tuple[str, ...]
     lines: tuple[PromptLogLine, ...]
-    left_out: int = 0
     erased: int = 0
 
     @property
@@ -404,8 +399,6 @@ class PromptLogBuffer:
 
 
 def _build_entry(session: str, pack_input: PackInput, pack: Pack, *, asked: bool) -> PromptLogEntry:
-    order = sorted(pack.choices, key=lambda choice: choice.verdict != "selected")
-    shown_ids = {id(choice) for choice in order[:MAX_LINES]}
     return PromptLogEntry(
         session=session,
         position=pack_input.now_at,
@@ -419,8 +412,7 @@ def _build_entry(session: str, pack_input: PackInput, pack: Pack, *, asked: bool
         replayed_messages=len(pack.replay.messages),
         replayed_tokens=pack.replay.tokens,
         standing=tuple(hit.id for hit in pack.standing),
-        lines=tuple(_build_line(choice) for choice in pack.choices if id(choice) in shown_ids),
-        left_out=max(0, len(pack.choices) - MAX_LINES),
+        lines=tuple(map(_build_line, pack.choices)),
     )
 
 

@@ -204,14 +204,6 @@ class WorkingMemory:
         self._store.drop_entries(self.namespace)
         return count
 
-    def inventory(self) -> str:
-        """Return the live entries as a list for a prompt, with RockBot's header; empty if there are none.
-
-        Each is a line such as `- draft: expires in 4m32s, category: mail, tags: alice`, or `kept` for one
-        that does not expire; never its data.
-        """
-        return render.render_inventory(self.list(), self._clock())
-
     def sanitize(self, text: str) -> str:
         """Return a text without secrets and characters that an entry cannot contain.
 

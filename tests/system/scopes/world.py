@@ -174,7 +174,6 @@ def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, st
         note(f"turns of {session}", lambda s=session: scoped.turns(s))
         note(f"state of {session}", lambda s=session: scoped.session(s).state)
         note(f"working of {session}", lambda s=session: scoped.session(s).working.list())
-        note(f"inventory of {session}", lambda s=session: scoped.session(s).working.inventory())
         for query in queries[:2]:
             note(f"prompt {session} {query}", lambda s=session, q=query: _prompt(scoped, s, q))
     return found | _told_by_tools(scoped, queries[0])
