@@ -80,7 +80,7 @@ scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=
 	$(BIN)/python -m benchmarks.scale --records $(or $(RECORDS),10000) --memories $(or $(MEMORIES),100) $(if $(CLUSTER),--cluster $(CLUSTER))
 
 load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 or REQUESTS=100000 for longer, PAUSE=1 for connections that wait a second between requests.
-	@$(BIN)/python -m tests.system.load --seconds $(or $(SECONDS),60) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PAUSE),--pause $(PAUSE))
+	@REVERIE_LOAD_SECONDS=$(or $(SECONDS),60) REVERIE_LOAD_REQUESTS=$(REQUESTS) REVERIE_LOAD_PAUSE=$(PAUSE) $(BIN)/python -m pytest -q -s tests/system/load
 
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 to vary.
 	REVERIE_NIGHTS=$(or $(NIGHTS),1000) REVERIE_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/system/nights

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -85,22 +84,3 @@ def test_every_public_name_is_there_and_no_other() -> None:
         assert name in dir(reverie)
     with pytest.raises(AttributeError, match="no attribute 'Memroy'"):
         reverie.Memroy  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_importing_the_memory_compiles_no_regular_expression_of_the_package() -> None:
-    program = """
-        import json, re, sqlite3, sys
-        import pathlib, platformdirs, threading, typing, unicodedata, urllib.parse
-        compiled = []
-        def note(pattern, flags=0):
-            compiled.append(sys._getframe(1).f_globals["__name__"])
-            return original(pattern, flags)
-        original, re.compile = re.compile, note
-        from reverie import Memory
-        from reverie.interfaces.hooks import runner, turns
-        sys.exit(str(compiled) if any(name.startswith("reverie") for name in compiled) else 0)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False
-    )
-    assert not done.stderr

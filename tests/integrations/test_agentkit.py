@@ -7,20 +7,7 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound
-from reverie.integrations.agentkit import FILTools, Observation, ObservationStore, Store
-
-
-def test_tools_remember_and_recall_the_three_kinds_and_no_other(memory: Memory) -> None:
-    tools = FILTools(memory)
-    memory.save("The API is called Harbour")
-    ids = tools.remember_fil(
-        ["The API uses OAuth2"], ["The API suits REST"], ["Check the API limit"], "GOAL:api"
-    )
-    assert [memory.get(each).kind for each in ids] == ["finding", "insight", "lesson"]  # type: ignore[union-attr]
-    assert {memory.get(each).source for each in ids} == {"GOAL:api"}  # type: ignore[union-attr]
-    assert {hit.id for hit in tools.recall("API", 10)} == set(ids)
-    assert len(tools.recall("API", 1)) == 1
-    assert tools.recall("chess") == []
+from reverie.integrations.agentkit import Observation, ObservationStore, Store
 
 
 def test_observations_are_stored_with_their_step_and_found_by_question(memory: Memory) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -154,30 +153,6 @@ def test_the_puts_of_a_batch_are_one_change(memory: Memory, store: ReverieStore)
     assert [len(memory.history.log()), len({row.batch for row in memory.history.log()})] == [2, 1]
 
 
-def test_several_threads_and_loops_use_one_store(tmp_path: Path) -> None:
-    with Memory.open(tmp_path) as memory:
-        store = ReverieStore(memory)
-
-        def put(who: int) -> None:
-            for n in range(10):
-                store.put(("t",), f"{who}-{n}", {"n": n})
-                store.put(("t",), "shared", {"who": who, "n": n})
-
-        threads = [threading.Thread(target=put, args=(who,)) for who in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        async def more() -> list[object]:
-            await asyncio.gather(*(store.aput(("a",), str(n), {"n": n}) for n in range(10)))
-            return await asyncio.gather(*(store.aget(("a",), str(n)) for n in range(10)))
-
-        assert [item.value for item in asyncio.run(more())] == [{"n": n} for n in range(10)]  # type: ignore[attr-defined]
-        assert len(store.search(("t",), limit=100)) == 41
-        assert memory.admin.check() == []
-
-
 # -- search ----------------------------------------------------------------------------------------------
 
 
@@ -279,23 +254,6 @@ def test_filters_reach_into_values_by_dotted_names(store: ReverieStore) -> None:
 
 
 # -- time to live ----------------------------------------------------------------------------------------
-
-
-def test_an_item_goes_when_its_time_is_over_and_is_archived(
-    memory: Memory, store: ReverieStore, clock: MovableClock
-) -> None:
-    store.put(USERS, "short", {"text": "soon gone"}, ttl=10)
-    store.put(USERS, "long", {"text": "stays"}, ttl=None)
-    clock.move(minutes=9)
-    assert store.get(USERS, "short", refresh_ttl=False) is not None
-    clock.move(minutes=2)
-    assert store.get(USERS, "short") is None
-    assert [item.key for item in store.search(())] == ["long"]
-    assert store.search((), query="soon gone") == []
-    assert store.sweep_ttl() == 1
-    assert store.sweep_ttl() == 0
-    [record] = memory.list(archived=True)
-    assert (record.content, record.archive_reason) == ("soon gone", "expired")
 
 
 def test_a_put_after_the_end_makes_a_new_item(

@@ -412,18 +412,6 @@ def test_a_session_begins_with_what_stands_and_a_prompt_gets_what_is_recalled(
     assert "Otter" not in second
 
 
-def test_what_was_shown_is_not_shown_again_until_the_agent_has_forgotten_it(folder: Path, tell: Tell) -> None:
-    with Memory.open(folder) as memory:
-        memory.save("Redis listens on port 6380")
-    assert "6380" in tell("user-prompt", prompt="On which port does Redis listen?")
-    tell("stop", last_assistant_message="I shall look.")
-    assert tell("user-prompt", prompt="Tell me again, on which port does Redis listen?") == ""
-    tell("session-start", source="compact")  # in the middle of the answer
-    tell("stop", last_assistant_message="On 6380.")
-    assert "6380" in tell("user-prompt", prompt="And once more: the port of Redis?")
-    assert len(said(folder)) == 5
-
-
 def test_the_first_prompt_repeats_no_memory_that_the_start_of_the_session_has_shown(
     folder: Path, tell: Tell
 ) -> None:

@@ -162,25 +162,6 @@ def test_the_early_answer_is_the_servers_own(folder: Path) -> None:
         still_serves(wire)
 
 
-def test_nothing_but_a_plain_request_is_answered_early() -> None:
-    client = {"name": "a", "version": "1"}
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    assert handshake.build_greeting(handshake.parse_message(json.dumps(message).encode())) is not None
-    changes: list[dict[str, Any]] = [
-        {"jsonrpc": "1.0"},
-        {"method": "ping"},
-        {"id": None},
-        {"id": True},
-        {"params": {}},
-        {"params": []},
-        *({"params": params | change} for change in ({"protocolVersion": "1999"}, {"protocolVersion": []})),
-        {"params": params | {"clientInfo": {"name": "a"}}},
-    ]
-    for line in (*(json.dumps(message | change) for change in changes), "[" * 100_000):
-        assert handshake.build_greeting(handshake.parse_message(line.encode())) is None, line
-
-
 def test_initialize_is_answered_while_the_database_is_locked(folder: Path) -> None:
     Memory.open(folder).close()
     locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
