@@ -5,6 +5,7 @@ Those that the store contract needs are in `tests.support.contract.factories` an
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -43,6 +44,7 @@ __all__ = [
     "make_tool_call",
     "make_tool_result",
     "make_turn",
+    "wait_for",
 ]
 
 
@@ -131,3 +133,11 @@ def build_parameters(required: Sequence[str] = (), /, **properties: Mapping[str,
         "required": list(required),
         "additionalProperties": False,
     }
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until it holds, twenty seconds at most."""
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)

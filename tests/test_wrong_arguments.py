@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, ReverieError, Settings
-from reverie.admin.transfer.backup import recover
-from reverie.admin.transfer.copying import copy_memory
 from reverie.agent import Agent
 from reverie.aio import AsyncMemory
 
@@ -99,6 +97,9 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "working.set data": lambda x: chat.working.set("key", x),
         "working.set ttl": lambda x: chat.working.set("key", "data", ttl=x),
         "folder.restore one": lambda x: memory.folder.restore([x]),  # type: ignore[union-attr]
+        "save_many progress": lambda x: memory.save_many(["tea"], progress=x),
+        "export progress": lambda x: memory.admin.export("out.jsonl", overwrite=True, progress=x),
+        "backup progress": lambda x: memory.admin.backup("out.zip", overwrite=True, progress=x),
         "history.log limit": lambda x: memory.history.log(limit=x),
         "history.undo batch": lambda x: memory.history.undo(batch=x),
         "history.undo since": lambda x: memory.history.undo(since=x),
@@ -210,26 +211,6 @@ def test_a_folder_without_a_database_is_told_from_a_lost_one(
     damage(tmp_path / "memory")
     with pytest.raises(NotFound, match=advice):
         Memory.open(tmp_path / "memory", create=False)
-
-
-def test_a_progress_that_cannot_be_called_is_refused_before_anything_is_done(tmp_path: Path) -> None:
-    talk = tmp_path / "talk.jsonl"
-    talk.write_text('{"role": "user", "content": "hello"}\n')
-    with Memory.open(tmp_path / "memory") as memory:
-        kept = memory.admin.backup(tmp_path / "kept.zip")
-        wrong: Any = 5
-        for call in (
-            lambda: memory.save_many(["tea", "milk"], progress=wrong),
-            lambda: memory.admin.import_from(talk, progress=wrong),
-            lambda: memory.admin.export(tmp_path / "out.jsonl", progress=wrong),
-            lambda: memory.admin.backup(tmp_path / "out.zip", progress=wrong),
-            lambda: recover(kept.path, tmp_path / "new", progress=wrong),
-            lambda: copy_memory(str(tmp_path / "memory"), str(tmp_path / "copy"), progress=wrong),
-        ):
-            with pytest.raises(InvalidInput, match="progress is 5: pass a function"):
-                call()
-        assert memory.admin.stats().records == memory.admin.stats().turns == 0
-    assert {each.name for each in tmp_path.iterdir()} == {"talk.jsonl", "memory", "kept.zip"}
 
 
 def test_a_memory_is_not_made_from_a_path() -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUna
 from reverie.interfaces.cli.main import cli
 from reverie.llm import resolve_model
 from reverie.llm.protocol import ModelRequest
+from tests.factories import wait_for
 from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 
 QUESTION = "Where does the Nautilus lie these days?"
@@ -35,13 +36,6 @@ def graph() -> Iterator[Graph]:
 def rag(graph: Graph) -> Iterator[LightRAG]:
     with LightRAG(graph.url, api_key="secret-key", timeout_s=0.4) as found:
         yield found
-
-
-def wait_for(holds: Callable[[], bool], *, seconds: float = 20.0) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.01)
 
 
 def told(memory: Memory, number: int, *, session: str = "cli:1") -> None:

@@ -10,8 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pytest
 from reverie import Memory
 from reverie.interfaces.hooks.client import get_socket_path
 from reverie.interfaces.hooks.server import HookServer
+from tests.factories import wait_for
 from tests.interfaces.conftest import environment
 from tests.interfaces.hooks.conftest import ENTRY
 from tests.interfaces.mcp.peers import Wire
@@ -50,13 +50,6 @@ def hook(folder: Path, name: str, *options: str, **event: Any) -> tuple[str, str
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.stdout.decode(), done.stderr.decode()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
