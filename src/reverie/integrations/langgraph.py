@@ -145,10 +145,8 @@ class ReverieStore(BaseStore):
             for index, op in enumerate(ops):
                 found: list[StoredItem] = []
                 if isinstance(op, GetOp):
-                    found = [
-                        each for each in self._key_value.get_many([(tuple(op.namespace), op.key)]) if each
-                    ]
-                    results[index] = Item(**_describe(found[0])) if found else None
+                    if (item := self._key_value.get(tuple(op.namespace), op.key)) is not None:
+                        found, results[index] = [item], Item(**_describe(item))
                 elif isinstance(op, SearchOp):
                     found = self._search(op)
                     results[index] = [SearchItem(**_describe(each), score=each.score) for each in found]

@@ -113,7 +113,9 @@ class KeyValueStore(WritingRepository):
             namespace: Its namespace, one text for each level.
             key: Its key.
         """
-        return self.get_many([(namespace, key)])[0]
+        place = parse_place((namespace, key))
+        record = self._fetch_records([place]).get(place)
+        return None if record is None else self._read(record, self._clock())
 
     def put(
         self,
@@ -145,16 +147,6 @@ class KeyValueStore(WritingRepository):
         return is_stored
 
     # -- several -----------------------------------------------------------------------------------------
-
-    def get_many(self, places: Sequence[Place]) -> list[Item | None]:
-        """Return the items at several addresses, in their order; None where there is none.
-
-        Args:
-            places: Namespaces and keys.
-        """
-        wanted = _parse_places(places)
-        now, records = self._clock(), self._fetch_records(wanted)
-        return [self._read(records[place], now) if place in records else None for place in wanted]
 
     def put_many(self, puts: Iterable[PutItem]) -> None:
         """Store and remove several values in one transaction; of two with one key the last counts.
@@ -211,7 +203,7 @@ class KeyValueStore(WritingRepository):
         Args:
             places: Namespaces and keys; unknown ones, and values without a lifetime, are ignored.
         """
-        wanted = _parse_places(places)
+        wanted = list(map(parse_place, places))
 
         def find_changes() -> list[Change]:
             now = self._clock()
@@ -349,11 +341,6 @@ class KeyValueStore(WritingRepository):
     def _build_filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
         category = build_category(self.name, namespace)
         return Filter(scopes=(self.scope,), categories=(category,), alive_at=alive)
-
-
-def _parse_places(places: object) -> list[Place]:
-    given = validate_values(places, name="places", of="pairs of a namespace and a key")
-    return [parse_place(place) for place in given]
 
 
 def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:

@@ -300,15 +300,12 @@ def _escape_unprinted(document: str) -> str:
 
 
 def _to_json_value(value: object) -> Any:
-    match value:
-        case Mapping():
-            return dict(value)
-        case date():  # and times
-            return value.isoformat()
-        case UUID():
-            return str(value)
-        case Enum():
-            return value.value
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, date):  # times too
+        return value.isoformat()
+    if isinstance(value, UUID | Enum):
+        return str(value) if isinstance(value, UUID) else value.value
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
