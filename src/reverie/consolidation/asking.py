@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -240,7 +241,7 @@ def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
     """
     items = read_exam()
     usage = TokenUsage()
-    results: list[tuple[str, bool, bool]] = []
+    results: list[tuple[str, bool, bool | None]] = []
     for start in range(0, len(items), _PER_REQUEST):
         part = items[start : start + _PER_REQUEST]
         reply = ask(build_claim_request(view.prompt(PROMPT), [claim for claim, _ in part]))
@@ -253,17 +254,13 @@ def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
             (claim.kind, is_right, is_supported(given.get(number)))
             for number, (claim, is_right) in enumerate(part, 1)
         ]
+    counts = Counter(results) + Counter((kind, is_right, None) for kind, is_right, _ in results)
     rows = tuple(
         ExamRow(
-            kind,
-            right=sum(is_right for name, is_right, _ in results if name == kind),
-            accepted=results.count((kind, True, True)),
-            wrong=sum(not is_right for name, is_right, _ in results if name == kind),
-            believed=results.count((kind, False, True)),
+            kind, *(counts[kind, is_right, given] for is_right in (True, False) for given in (None, True))
         )
-        for kind in dict.fromkeys(name for name, _, _ in results)
+        for kind in dict.fromkeys(kind for kind, _, _ in results)
     )
-    is_passed = (
-        sum(row.accepted for row in rows) >= MIN_TRUE and sum(row.believed for row in rows) <= MAX_FALSE
-    )
+    accepted, believed = (sum(row.accepted for row in rows), sum(row.believed for row in rows))
+    is_passed = accepted >= MIN_TRUE and believed <= MAX_FALSE
     return ExamReport(model=model, at=view.now, rows=rows, is_passed=is_passed, usage=usage)

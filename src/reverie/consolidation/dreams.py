@@ -24,7 +24,7 @@ from reverie.consolidation.inbox import Inbox, Verdict, WaitingPlan, drop_reject
 from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
 from reverie.consolidation.passes.tidy import NOISE
-from reverie.consolidation.plan import ApplyResult, Plan, PlanStep, select_groups
+from reverie.consolidation.plan import ApplyResult, Plan, select_groups
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
@@ -55,27 +55,29 @@ class PassOutcome:
     """Outcome of one pass.
 
     Attributes:
-        name: The pass.
-        at: When it began.
+        plan: The plan; an empty one where making it failed.
         state: `applied`, `planned`, `waiting` (for the owner), `rejected`, `skipped` or `failed`.
         why: Why it was skipped or failed; empty otherwise. It may quote a model, and is not stored.
         error: The class of the error that made it fail; empty where it was the model's answer, or nothing.
-        plan: The plan; None where making it failed.
         batch: Number by which the changes can be undone; None without a change.
     """
 
-    name: str
-    at: datetime
+    plan: Plan
     state: str
     why: str = ""
     error: str = ""
-    plan: Plan | None = None
     batch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The pass."""
+        return self.plan.name
 
     @classmethod
     def from_error(cls, name: str, at: datetime, error: Exception) -> Self:
         """Return the outcome of a pass that an error ended."""
-        return cls(name=name, at=at, state="failed", why=str(error), error=type(error).__name__)
+        plan = Plan(id="", name=name, made_at=at)
+        return cls(plan=plan, state="failed", why=str(error), error=type(error).__name__)
 
 
 class Dreams:
@@ -235,14 +237,11 @@ class Dreams:
         touched: set[str] = set()
         plans = []
         for name in names:
-            before = frozenset(touched)
-
-            def is_untouched(group: Sequence[PlanStep], before: frozenset[str] = before) -> bool:
-                return before.isdisjoint(step.edit.id for step in group)
-
-            plan = replace(found[name], steps=select_groups(found[name].steps, is_untouched))
-            touched |= {step.edit.id for step in plan.steps}
-            plans.append(plan)
+            steps = select_groups(
+                found[name].steps, lambda group: touched.isdisjoint(step.edit.id for step in group)
+            )
+            touched.update(step.edit.id for step in steps)
+            plans.append(replace(found[name], steps=steps))
         return plans
 
     def _plan_news(self, registered: Pass, planned: Sequence[Change] = ()) -> Flow[Plan]:
@@ -374,7 +373,7 @@ class Dreams:
                 self._asker.count(f"{counter}.failed")
                 span.fail("unusable_answer")
             why = "" if plan and not has_failed else plan.failed or plan.skipped
-            return PassOutcome(name=name, at=now, state=state, why=why, plan=plan, batch=applied.batch)
+            return PassOutcome(plan=plan, state=state, why=why, batch=applied.batch)
 
     def _has_news(self) -> bool:
         """Return whether anything has changed that some pass of a dream has not considered."""
@@ -514,10 +513,9 @@ class DreamLog:
         noted = [
             each
             for each in outcomes
-            if each.state != "skipped"
-            or (each.plan is not None and (each.plan.refused or each.plan.usage.requests))
+            if each.state != "skipped" or each.plan.refused or each.plan.usage.requests
         ]
-        dream = next((each.plan.id for each in noted if each.plan is not None), "")
+        dream = next((each.plan.id for each in noted if each.plan.id), "")
         entries = [_to_log_entry(each, dream) for each in noted]
         plans = {entry["plan"] for entry in entries if entry["plan"]}
 
@@ -537,7 +535,7 @@ class DreamLog:
         """Write into the log what became of a plan."""
         why = plan.failed or ("" if plan else plan.skipped)
         state = "failed" if plan.failed else state if plan else "skipped"
-        self.add([PassOutcome(name=plan.name, at=plan.made_at, state=state, why=why, plan=plan, batch=batch)])
+        self.add([PassOutcome(plan=plan, state=state, why=why, batch=batch)])
 
 
 def drop_log_entries(text: str, is_unwanted: Callable[[str], bool]) -> str | None:
@@ -555,8 +553,7 @@ def _parse_log(text: str | None) -> list[dict[str, object]]:
 
 
 def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
-    plan = outcome.plan
-    usage = TokenUsage() if plan is None else plan.usage
+    plan, usage = outcome.plan, outcome.plan.usage
     known = (
         reason for reason in (LIMIT, f"{TIMEOUT}no answer in time") if outcome.why.startswith(reason[:9])
     )
@@ -564,13 +561,13 @@ def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
     return {
         "dream": dream,
         "pass": outcome.name,
-        "at": format_time(outcome.at),
+        "at": format_time(plan.made_at),
         "state": outcome.state,
         "why": failed if outcome.state == "failed" else outcome.why,
-        "plan": plan.id if plan is not None else "",
+        "plan": plan.id,
         "batch": outcome.batch,
-        "changes": len(plan.steps) + len(plan.proposals) if plan is not None else 0,
-        "refused": len(plan.refused) if plan is not None else 0,
+        "changes": len(plan.steps) + len(plan.proposals),
+        "refused": len(plan.refused),
         "requests": usage.requests,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

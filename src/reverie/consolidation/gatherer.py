@@ -48,6 +48,7 @@ from reverie.domain.text.validation import validate_count
 from reverie.llm.protocol import find_known_model
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
+from reverie.stores.protocol import iter_rows_forwards
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -78,7 +79,6 @@ _COUNTS = (
 _MAX_EARLIER = 400
 _WEEK = timedelta(days=7)
 _MONTH = timedelta(days=30)
-_BATCH = 1_000
 
 
 class InputGatherer:
@@ -208,17 +208,15 @@ class InputGatherer:
         changed: set[str] = set()
         drafts: dict[str, int] = {}
         turns: dict[str, Turn] = {}
-        while entries := self._store.journal(after=after, until=until, limit=_BATCH) if after < until else []:
-            for entry in entries:
-                before, value = entry.before, entry.after
-                if isinstance(value, Turn):
-                    turns[value.id] = value
-                elif isinstance(value, Record) and not value.is_headline and _is_news(entry):
-                    if not (isinstance(before, Record) and _says_the_same(before, value)):
-                        changed.add(value.id)
-                    if value.draft and before is None:
-                        drafts[value.id] = entry.sequence
-            after = entries[-1].sequence
+        for entry in iter_rows_forwards(self._store, after=after, until=until) if after < until else ():
+            before, value = entry.before, entry.after
+            if isinstance(value, Turn):
+                turns[value.id] = value
+            elif isinstance(value, Record) and not value.is_headline and _is_news(entry):
+                if not (isinstance(before, Record) and _says_the_same(before, value)):
+                    changed.add(value.id)
+                if value.draft and before is None:
+                    drafts[value.id] = entry.sequence
         found = (each for each in self._store.records(list(drafts)) if each.draft and not each.archived)
         return replace(
             self.gather_basics(),

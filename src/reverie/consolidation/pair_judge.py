@@ -30,7 +30,7 @@ from reverie.domain.text.tokenizer import tokenize
 from reverie.repositories.records import COMPATIBLE
 from reverie.search.index.candidates import CandidateIndex
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import NestedChange, read_or_none
+from reverie.stores.protocol import NestedChange, iter_rows_forwards, read_or_none
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ NEAREST = 5
 _WITHDRAWALS = frozenset({"archive", "withdraw"})
 _POOL = 24
 _MAX_WORDS = 32
-_MAX_ENTRIES = 500
 
 
 class Similar(NamedTuple):
@@ -135,19 +134,14 @@ class PairJudge:
         judged: dict[str, None] = {}
         changes: dict[str, Change] = {}
         is_over = has_erased = False
-        while not is_over and position < newest:
-            entries = self._store.journal(after=position, limit=_MAX_ENTRIES)
-            if not entries:
-                break
-            for entry in entries:
-                if _has_new_content(entry) and _get_id(entry) not in judged:
-                    if len(judged) >= most or time.monotonic() > ends_at:
-                        is_over = True
-                        break
-                    judged[_get_id(entry)] = None
-                    self._judge(entry, changes)
-                has_erased |= entry.subject == "record" and entry.edit is None
-                position = entry.sequence
+        for entry in iter_rows_forwards(self._store, after=start, until=newest):
+            if _has_new_content(entry) and _get_id(entry) not in judged:
+                if is_over := len(judged) >= most or time.monotonic() > ends_at:
+                    break
+                judged[_get_id(entry)] = None
+                self._judge(entry, changes)
+            has_erased |= entry.subject == "record" and entry.edit is None
+            position = entry.sequence
         if position == start:
             return 0
         if has_erased:
@@ -157,9 +151,8 @@ class PairJudge:
                 rows = self._writer.commit(
                     list(changes.values()), operation="settle", cursors={POSITION: str(position)}
                 )
-                if not is_over and [row.sequence for row in rows] == [
-                    position + number for number in range(1, len(rows) + 1)
-                ]:
+                own = list(range(position + 1, position + len(rows) + 1))
+                if not is_over and [row.sequence for row in rows] == own:
                     position += len(rows)
         except Conflict:
             return 0  # another writer was faster: the next search judges again

@@ -16,6 +16,7 @@ from reverie.consolidation.dreams import ALL, Dreams, PassOutcome
 from reverie.consolidation.gatherer import ACTOR, WindowKind
 from reverie.consolidation.lease import CLOCK_WAS_WRONG, DreamLease
 from reverie.consolidation.pair_judge import PairJudge
+from reverie.consolidation.plan import Plan
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
 from reverie.context.retrieval import FRESH
@@ -26,7 +27,7 @@ from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_values
-from reverie.llm.protocol import Model, TokenUsage
+from reverie.llm.protocol import Model
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings, Thinking
 from reverie.stores.forks import ForkSafeLock
@@ -65,17 +66,10 @@ class WorkReport:
     Attributes:
         outcomes: Outcome of each pass and of each session's window.
         busy: Whether another process has the lease, so that nothing was done.
-        usage: Cost of its requests.
     """
 
     outcomes: tuple[PassOutcome, ...] = ()
     busy: bool = False
-
-    @property
-    def usage(self) -> TokenUsage:
-        """The tokens of all requests of the plans."""
-        plans = (each.plan for each in self.outcomes)
-        return sum((plan.usage for plan in plans if plan is not None), TokenUsage())
 
 
 class Worker(Dreams):
@@ -374,7 +368,7 @@ class Worker(Dreams):
             _log.warning("session %r could not be summarised: %s", session, error)
             self._asker.count("conclude.failed")
             return [PassOutcome.from_error("conclude", now, error)]
-        return [PassOutcome(name="conclude", at=now, state="applied")]
+        return [PassOutcome(plan=Plan(id="", name="conclude", made_at=now), state="applied")]
 
     # -- dreams ------------------------------------------------------------------------------------------
 
@@ -393,8 +387,6 @@ class Worker(Dreams):
     def _keep(self, outcome: PassOutcome) -> PassOutcome:
         """Keep a plan for the owner's decision, and return the outcome."""
         plan = outcome.plan
-        if plan is None:
-            return outcome
         try:
             if not plan:
                 self._apply(plan)  # how far the journal was considered
@@ -404,7 +396,7 @@ class Worker(Dreams):
         except InvalidInput as error:
             _log.warning("a plan cannot wait for the owner: %s", error)
             self._asker.count(f"dream.{plan.name}.failed")
-            outcome = PassOutcome.from_error(plan.name, outcome.at, error)
+            outcome = PassOutcome.from_error(plan.name, plan.made_at, error)
         self._outcomes.add([outcome])
         return outcome
 

@@ -345,7 +345,7 @@ def test_what_one_request_does_not_hold_waits_for_the_next_cycle() -> None:
     waiting = (cycle(records, answer).cursors[LEFT] or "").split()
     (text,) = [text for text in asked if "headlines" in text]
     assert len(text) < 40_000
-    left_out = {word.rpartition(":")[2] for word in waiting if ":headlines:" in word}
+    left_out = {word.rpartition(":")[2] for word in waiting if word.startswith("headlines:")}
     assert left_out == {each.id for each in records if each.content not in text}
     assert left_out
     asked.clear()

@@ -196,8 +196,6 @@ class Simulation:
 
     def _count(self, outcomes: Sequence[PassOutcome]) -> None:
         for outcome in outcomes:
-            if outcome.plan is None:
-                continue
             for refusal in outcome.plan.refused:
                 self.refused[re.sub(r"\b\w*\d\w*\b|'.*?'|:.*", "…", refusal.why)[:60]] += 1
 

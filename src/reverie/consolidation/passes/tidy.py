@@ -48,7 +48,7 @@ REFUSED = "tidy.refused"
 """The store's cursor with the versions of records whose headlines were refused for good."""
 
 LEFT = "tidy.left"
-"""The store's cursor with the work that waits: the day, the job and the id of each record or signal."""
+"""The store's cursor with the work that waits: the job and the id of each record or signal."""
 
 MAX_TOKENS = 4_000
 """Tokens of records in one request; others wait for the next dream."""
@@ -124,22 +124,21 @@ def tidy(view: PassInput) -> Flow[Plan]:
 
 
 class _Work:
-    """Ids of what each job is to consider, with the day since when. Not safe for several threads."""
+    """Ids of what each job is to consider, what has waited longest first. Not safe for several threads."""
 
     def __init__(self, view: PassInput, changed: Iterable[str]) -> None:
         self._view = view
-        self._today = view.now.date().isoformat()
         self._known: dict[str, Record | Signal] = {each.id: each for each in view.signals}
-        news = [(LESSONS.name, name) for name in self._known]
-        self._known |= {record.id: record for record in view.records}
+        self._known |= {each.id: each for each in view.records}
+        words = (word.rpartition(":") for word in view.left)
+        self._left = {(job, name): place for place, (job, _, name) in enumerate(words)}
+        news = [(LESSONS.name, signal.id) for signal in view.signals]
         for record in (each for each in view.records if each.id in changed):
             news.append((HEADLINES.name, record.id))
             if (record.category or GENERAL) == GENERAL:
                 news.append((FILING.name, record.id))
-        left = (word.split(":") for word in view.left if word.count(":") == 2)
-        self._since = dict.fromkeys(news, self._today) | {(job, name): day for day, job, name in left}
-        self._since = {each: day for each, day in self._since.items() if each[1] in self._known}
-        self.scopes = {self._known[name].scope for _, name in self._since}
+        self._due = dict.fromkeys(each for each in (*self._left, *news) if each[1] in self._known)
+        self.scopes = {self._known[name].scope for _, name in self._due}
 
     def get_signal(self, id: str) -> Signal:
         """Return a signal."""
@@ -156,29 +155,28 @@ class _Work:
             job: self.list_ids(job, scope, is_trusted=is_trusted) for job in (*jobs[-first:], *jobs[:-first])
         }
         due = [job for job in ids if ids[job]]
-        return sorted(due, key=lambda job: min(self._since[job.name, name] for name in ids[job]))
+        latest = len(self._left)
+        return sorted(due, key=lambda job: min(self._left.get((job.name, name), latest) for name in ids[job]))
 
     def list_ids(self, job: _Job, scope: str, *, is_trusted: bool) -> list[str]:
         """Return the ids that a job is to consider in a scope."""
-        named = [(name, self._known[name]) for each, name in self._since if each == job.name]
+        named = [self._known[name] for each, name in self._due if each == job.name]
         return [
-            name
-            for name, each in named
-            if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
+            each.id for each in named if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
         ]
 
     def done(self, job: _Job, names: Iterable[str]) -> None:
         """Note that a job has considered these."""
         for name in names:
-            self._since.pop((job.name, name), None)
+            self._due.pop((job.name, name), None)
 
     def keep(self, job: _Job, names: Iterable[str]) -> None:
         """Note that a job is to consider these again."""
-        self._since |= dict.fromkeys(((job.name, name) for name in names), self._today)
+        self._due |= dict.fromkeys((job.name, name) for name in names)
 
     def encode(self) -> str | None:
         """Return what waits, for the cursor."""
-        return " ".join(f"{day}:{job}:{name}" for (job, name), day in self._since.items()) or None
+        return " ".join(":".join(each) for each in self._due) or None
 
 
 class _Part:

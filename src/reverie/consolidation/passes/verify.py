@@ -108,23 +108,19 @@ def _build_claim(view: PassInput, claim: PendingClaim) -> Claim | None:
     """Return the statement of a pending claim; None if it is about something that changed or was erased since."""
     record, target = view.cited.get(claim.record), view.cited.get(claim.target)
     turns = [view.said[name] for name in claim.turns if name in view.said]
-    if not turns or (
-        claim.record and (record is None or (record.archived and record.archive_reason != HELD))
-    ):
-        return None
-    if claim.target and (target is None or target.archived or target.valid_to is not None):
+    is_usable = record is not None and (not record.archived or record.archive_reason == HELD)
+    is_valid = target is not None and not target.archived and target.valid_to is None
+    subject = record or target
+    if not turns or (claim.record and not is_usable) or (claim.target and not is_valid) or subject is None:
         return None
     evidence = format_evidence(turns, view.before)
-    earlier = () if target is None else (f"- earlier: {escape_line(target.content)}",)
-    if claim.do == "add" and record is not None:
-        return Claim(kind="fact", text=record.content, evidence=evidence)
-    if claim.do == "change" and record is not None:
-        return Claim(kind="change", text=record.content, evidence=(*earlier, *evidence))
-    if target is None:
-        return None
+    if target is not None and claim.do != "drop":
+        evidence = (f"- earlier: {escape_line(target.content)}", *evidence)
+    if record is not None:
+        return Claim(kind="fact" if claim.do == "add" else claim.do, text=record.content, evidence=evidence)
     if claim.do == "drop":
-        return Claim(kind="drop", text=f"{DROPPED}{target.content}", evidence=evidence)
-    return Claim(kind="end", text=f"No longer true: {target.content}", evidence=(*earlier, *evidence))
+        return Claim(kind="drop", text=f"{DROPPED}{subject.content}", evidence=evidence)
+    return Claim(kind="end", text=f"No longer true: {subject.content}", evidence=evidence)
 
 
 def _put_into_effect(view: PassInput, builder: PlanBuilder, claim: PendingClaim) -> bool:

@@ -65,7 +65,7 @@ def dream(context: CommandContext, /, passes: tuple[str, ...], model: str | None
         if each.name == "enrich" and each.state == "skipped" and len(passes) != 1:
             continue  # usually there are no rough notes or no model
         click.echo(output.escape_text(_format_headline(each)))
-        if each.plan is not None and not context.quiet:
+        if not context.quiet:
             for line in each.plan.lines():
                 click.echo(output.escape_text(f"  {line}"))
     if usage.requests:
@@ -77,16 +77,14 @@ def _format_headline(outcome: PassOutcome) -> str:
         return f"{outcome.name}: failed, will be retried: {outcome.why}"
     if outcome.state == "skipped":
         return f"{outcome.name}: {outcome.why}"
-    changes = output.count(len(outcome.plan.steps) if outcome.plan is not None else 0, "change")
+    changes = output.count(len(outcome.plan.steps), "change")
     if outcome.batch is None:
         return f"{outcome.name}: would make {changes}"
     return f"{outcome.name}: {changes}; undo with `reverie undo --batch {outcome.batch}`"
 
 
 def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
-    from reverie.consolidation.plan import Plan
-
-    plan = Plan(id="", name=outcome.name, made_at=outcome.at) if outcome.plan is None else outcome.plan
+    plan = outcome.plan
     steps = [
         to_json_object(step, "why", "sources") | to_json_object(step.edit, "before", "after")
         for step in plan.steps
