@@ -79,23 +79,13 @@ def test_what_is_remembered_is_saved_with_every_field(answer: Answer, folder: Pa
     assert saved["outcome"] == "created"
     record = saved["record"]
     assert set(record) == RECORD_KEYS
-    told = {name: record[name] for name in ("category", "kind", "layer", "tags", "importance", "confidence")}
-    assert told == {
-        "category": "project-context/deploy",
-        "kind": "decision",
-        "layer": "semantic",
-        "tags": ["deploy", "calendar"],
-        "importance": 0.9,
-        "confidence": 0.7,
-    }
-    assert (record["source"], record["references"], record["origin"]) == (
-        "GOAL:ship",
-        ["docs/deploy.md"],
-        "agent",
-    )
-    assert (record["scope"], record["pinned"]) == ("user:alice", True)
-    assert record["valid_from"] == "2025-01-31T00:00:00Z"
-    assert record["valid_to"] == "2026-01-31T08:00:00Z"
+    expected = {
+        "category": "project-context/deploy", "kind": "decision", "layer": "semantic", "pinned": True,
+        "tags": ["deploy", "calendar"], "importance": 0.9, "confidence": 0.7, "source": "GOAL:ship",
+        "references": ["docs/deploy.md"], "origin": "agent", "scope": "user:alice",
+        "valid_from": "2025-01-31T00:00:00Z", "valid_to": "2026-01-31T08:00:00Z",
+    }  # fmt: skip
+    assert {name: record[name] for name in expected} == expected
     lives = timestamps.parse_time(record["expires_at"]) - timestamps.parse_time(record["created_at"])
     assert abs(lives - timedelta(days=2)) < timedelta(seconds=5)
     with Memory.open(folder) as memory:

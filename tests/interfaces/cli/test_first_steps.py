@@ -100,17 +100,6 @@ class TestTimes:
 
 
 class TestLongTexts:
-    def test_recall_shows_the_place_that_matched(self, call: Call, folder: Path) -> None:
-        call("init")
-        filler = "The weather was fine and nothing happened. "
-        text = filler * 60 + "The vault code of the museum is on the wall. " + filler * 60
-        call("remember", "-", input=text)
-        code, written = run_on_terminal("recall", "museum vault", "--store", folder)
-        assert code == 0
-        flat = " ".join(written.split())
-        assert "The vault code of the museum is on the wall." in flat
-        assert "…" in flat
-
     def test_too_long_a_text_is_imported_as_a_document(
         self, call: Call, answer: Answer, folder: Path, tmp_path: Path
     ) -> None:

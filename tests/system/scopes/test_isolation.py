@@ -94,23 +94,6 @@ def test_ids_of_another_are_ids_of_nobody(tmp_path: Path) -> None:
         assert memory.scoped("*").get(record) == bob.get(record)
 
 
-def test_a_session_of_the_same_name_is_another_session(tmp_path: Path) -> None:
-    with opened(tmp_path).memory as memory:
-        memory.session("chat:1").add("user", "Everybody's words")
-        alice, bob = memory.scoped("user:alice"), memory.scoped("user:bob")
-        bob.session("chat:1").add("user", "Bob's words")
-        alice.session("chat:1").add("user", "Alice's words")
-        assert [turn.content for turn in alice.turns("chat:1")] == ["Alice's words"]
-        assert [turn.content for turn in bob.turns("chat:1")] == ["Bob's words"]
-        assert [turn.content for turn in memory.turns("chat:1")] == ["Everybody's words"]
-        assert alice.turns(bob.session("chat:1").id) == []
-        assert alice.delete_session(bob.session("chat:1").id) == 0
-        assert alice.consolidate_session(bob.session("chat:1").id) == []
-        assert [one.state.id for one in alice.sessions()] == ["user:alice//chat:1", "chat:1"]
-        within = alice.session(bob.session("chat:1").id)
-        assert (within.id, within.turns()) == ("user:alice//user:bob//chat:1", [])
-
-
 @pytest.mark.parametrize("id", ["user:bob//chat", "plain"])
 def test_everybody_s_view_opens_no_session_of_a_scope(tmp_path: Path, id: str) -> None:
     with Memory.open(tmp_path / "memory") as memory:
