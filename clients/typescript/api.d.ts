@@ -35,7 +35,6 @@ export interface Count {
 export interface DayOutput {
   day: string;
   counts: { [name: string]: number };
-  median_and_p95: { [name: string]: (number | null)[] };
 }
 
 /** A value of working memory; ttl of null keeps it, without ttl it lives as long as usual. */

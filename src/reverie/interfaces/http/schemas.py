@@ -585,8 +585,6 @@ class ActivityQuery(Form):
 class DayOutput(derive(DayActivity)):  # type: ignore[misc]
     """Activity of one day."""
 
-    median_and_p95: dict[str, list[int | None]]
-
 
 class TokenInput(derive(TokenRegistry.create)):  # type: ignore[misc]
     """A token to create."""
