@@ -142,6 +142,8 @@ class PairJudge:
                 self._judge(entry, changes)
             has_erased |= entry.subject == "record" and entry.edit is None
             position = entry.sequence
+            if position == newest:
+                break  # without another look into the journal
         if position == start:
             return 0
         if has_erased:
