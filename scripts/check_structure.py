@@ -31,7 +31,7 @@ FILE_LINES = 700
 FUNCTION_LINES = 60
 
 MAX_PACKAGE_LINES = 45_000
-MAX_PACKAGE_FILES = 310
+MAX_PACKAGE_FILES = 285
 MAX_TEST_LINES = 40_000
 ROOM_BUDGETS = {
     "root": 2_250,
@@ -55,24 +55,18 @@ ROOM_BUDGETS = {
 }
 """Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
 
-PRESENT_PACKAGE_LINES = 60_650
-PRESENT_TEST_LINES = 58_210
+PRESENT_PACKAGE_LINES = 51_720
+PRESENT_TEST_LINES = 43_700
 PRESENT_ROOM_LINES = {
-    "root": 2_810,
-    "admin": 7_260,
-    "consolidation": 5_950,
-    "context": 1_460,
-    "domain": 6_020,
-    "files": 4_830,
-    "integrations": 3_250,
-    "interfaces/cli": 3_840,
-    "interfaces/hooks": 970,
-    "interfaces/http": 5_080,
-    "llm": 1_060,
-    "repositories": 3_010,
-    "search": 5_220,
-    "stores": 7_270,
-    "tools": 1_720,
+    "admin": 6_160,
+    "consolidation": 5_060,
+    "domain": 5_380,
+    "files": 3_910,
+    "interfaces/cli": 3_000,
+    "interfaces/hooks": 900,
+    "llm": 890,
+    "repositories": 2_510,
+    "stores": 6_420,
 }
 """Sizes of folders over budget: a limit that only falls. Pages of records, the web UI, connecting, imports, frameworks,
 trust in models and the derived database raised them."""
