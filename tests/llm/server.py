@@ -51,6 +51,10 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
+    def do_GET(self) -> None:
+        self.server.script.asked.append({"path": self.path, "headers": dict(self.headers)})
+        self.send(200, b"{}")
+
     def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
         kind = {"content-type": "application/json", "content-length": str(len(body))}

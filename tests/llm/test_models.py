@@ -203,6 +203,14 @@ def test_a_wrong_key_or_name_is_said_at_once(make: Make, code: int) -> None:
 
 
 @both
+def test_a_key_is_not_sent_on_by_a_redirect(make: Make) -> None:
+    with serving(says("x")) as other, serving(lambda h: h.send(302, b"", {"location": other.url})) as script:
+        with pytest.raises(ModelRefused, match="answered 302"):
+            make(script).answer(question())
+        assert other.asked == []
+
+
+@both
 def test_a_stream_that_breaks_off_after_it_began_is_not_begun_again(make: Make) -> None:
     heard: list[str] = []
     with serving(cut) as script:

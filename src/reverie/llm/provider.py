@@ -133,6 +133,16 @@ class FormatRejected(Exception):
     """The server refused the request; a simpler one may succeed."""
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects: the key would be sent to another address."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return no further request."""
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
+
+
 class JsonServer:
     """One address that takes and gives JSON. Safe to use from several threads.
 
@@ -170,7 +180,7 @@ class JsonServer:
         """Open the answer to a request, and convert what fails while it is read."""
         request = urllib.request.Request(self._url, json.dumps(body).encode(), self._headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as response:
+            with _opener.open(request, timeout=timeout_s) as response:
                 yield response
         except urllib.error.HTTPError as error:
             with error:
