@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render
-from tests.context.values import NOW, call, entry, hit, record, turn
+from tests.context.values import NOW, call, entry, hit, packed, record, turn
 
 
 def test_a_line_says_what_it_quotes() -> None:
@@ -37,16 +37,13 @@ def test_a_quotation_is_never_much_longer_than_asked_for_and_shows_a_matched_wor
 
 
 def test_an_entry_is_listed_as_rockbot_does_and_never_with_its_data():
-    listed = render.render_inventory(
-        [
-            entry("chunked-page-1", category="web-content", tags=("github", "rockbot")),
-            entry("draft-email", seconds=121),
-            entry("plan", seconds=None),
-            entry("gone", seconds=0),
-        ],
-        NOW,
-    )
-    assert listed == (
+    kept = [
+        entry("chunked-page-1", category="web-content", tags=("github", "rockbot")),
+        entry("draft-email", seconds=121),
+        entry("plan", seconds=None),
+        entry("gone", seconds=0),
+    ]
+    assert packed(entries=kept).text.endswith(
         "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):\n"
         "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
         "- draft-email: expires in 2m01s\n"

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.context.render import render_inventory
 from reverie.domain.entry import AGENT, build_session_namespace
 from reverie.domain.errors import WorkingMemoryFull
 from reverie.repositories.working_memory import WorkingMemory, is_under
 from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
+from tests.context.values import packed
 from tests.factories import MovableClock
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
@@ -177,7 +177,7 @@ def test_the_inventory_counts_down_and_never_shows_data(working, watch):
     working.set("draft-email", "secret", ttl=149)
     working.set("plan", "secret", ttl=None)
     watch.move(seconds=28)
-    assert render_inventory(working.list(), watch.now) == (
+    assert packed(entries=working.list(), now=watch.now).text.endswith(
         "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):\n"
         "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
         "- draft-email: expires in 2m01s\n"

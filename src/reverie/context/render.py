@@ -11,7 +11,7 @@ the characters, and for one recalled item `max(20, chars / 4 + 8)`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -271,12 +271,6 @@ def render_entry(entry: Entry, now: datetime) -> str:
     if entry.tags:
         parts.append(f"tags: {', '.join(render_label(tag) for tag in entry.tags)}")
     return f"- {escaping.escape_line_start(entry.key)}: {', '.join(parts)}"
-
-
-def render_inventory(entries: Iterable[Entry], now: datetime) -> str:
-    """Return the inventory of working memory (RockBot): a header and a line for each entry; empty if there are none."""
-    lines = [render_entry(entry, now) for entry in entries if entry.live(now)]
-    return "\n".join([WORKING_HEADER, *lines]) if lines else ""
 
 
 def render_related(text: str) -> str:
