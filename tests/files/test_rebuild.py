@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reverie.domain.change import Change
@@ -150,6 +150,7 @@ def test_everything_that_the_files_hold_comes_back_exactly(folder: Path, layout:
 
 
 @given(made=st.lists(RECORDS, min_size=1, max_size=5))
+@example(made=[make_record(content="w ")])
 @settings(max_examples=examples(25), deadline=None)
 def test_records_of_every_kind_come_back(
     made: list[Record], tmp_path_factory: pytest.TempPathFactory

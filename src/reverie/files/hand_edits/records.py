@@ -324,7 +324,9 @@ class RecordImporter:
         """Return the new record that an entry describes."""
         place, fields, now = file.file.place, entry.fields, self._run.now
         if entry.row is not None:
-            line = entry.row.line._replace(text=entry.row.line.text.strip())
+            line = entry.row.line
+            if not (self._run.is_rebuild and line.details):  # a person wrote it
+                line = line._replace(text=line.text.strip())
             fields = parsing.read_row(entry.row._replace(line=line), place)
             if not line.details:
                 fields = {**fields, "category": self._find_category(file)}
