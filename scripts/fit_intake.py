@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reverie.domain.intake import CLASSES, HEAD, PLACES, hash_feature, list_features
+from reverie.domain.intake import CLASSES, HEAD, PLACES, find_places
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 120
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "evaluation")
     options = parser.parse_args()
     sentences = list(read_sentences(options.data))
-    features = [sorted({hash_feature(each) for each in list_features(item.text)}) for item in sentences]
+    features = [sorted(find_places(item.text)) for item in sentences]
     of_class = [number for number, item in enumerate(sentences) if item.classes]
     of_worth = [number for number, item in enumerate(sentences) if item.is_kept is not None]
     allowed = np.asarray([[name in sentences[number].classes for name in CLASSES] for number in of_class])

@@ -288,7 +288,6 @@ _OWN_WORDS = frozenset(_WORDS["own"])
 """Words by which the writer speaks of himself."""
 
 _OWN_SIGN = defer_regex("[我咱私僕俺]|わたし")
-_RUNS = (("w", 2), ("f", 4))
 _LETTERS = 4
 _UNSPACED_LETTERS = (1, 2, 3)
 
@@ -309,7 +308,7 @@ class Chances(NamedTuple):
 def rate_classes(text: str) -> Chances:
     """Return how likely a sentence is of each class."""
     constants, scales, weights = _load_weights()
-    places = _find_places(text)
+    places = find_places(text)
     total = sum(map(weights.__getitem__, places))
     sums = struct.unpack(f"<{MODELS}I", total.to_bytes(_BYTES * MODELS, "little"))
     # The root of the number of features, since long sentences would be overconfident otherwise.
@@ -325,15 +324,23 @@ def rate_classes(text: str) -> Chances:
     return Chances(classes, 1 / (1 + exp(-scores[-1])))
 
 
-def list_features(text: str) -> Iterator[str]:
-    """Yield what the models see of a sentence: runs of words, of forms of words, and pieces of words.
+def find_places(text: str) -> set[int]:
+    """Return the places of what the models see of a sentence: runs of words, of forms of words, and pieces of words.
 
     The form of a function word or mark is the word itself, that of another word its capital, that of a number `#`.
     """
     words, forms = _split_words(text)
-    yield from _list_runs(words, forms)
-    for word in words:
-        yield from _list_pieces(word)
+    # Whether the writer is in it, and how it begins: such as with a name and a verb in the third person.
+    is_own = any(word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) for word in words)
+    second = f"x{words[1][-1]}" if forms[1:2] == ["x"] else "".join(forms[1:2])
+    whole = (
+        f"p {is_own}",
+        f"p {is_own} {forms[0] if forms else ''} {second}",
+        f"n {min(8, len(words) // 3)}",
+    )
+    places = {*map(_hash_feature, whole), *_hash_runs("w", words, 2), *_hash_runs("f", forms, 4)}
+    places.update(*map(_hash_pieces, words))
+    return places
 
 
 def _split_words(text: str) -> tuple[list[str], list[str]]:
@@ -350,18 +357,15 @@ def _split_words(text: str) -> tuple[list[str], list[str]]:
     return words, forms
 
 
-def _list_runs(words: list[str], forms: list[str]) -> Iterator[str]:
-    for (kind, longest), items in zip(_RUNS, (words, forms), strict=True):
-        bounded = ["^", *items, "$"]
-        for size in range(1, longest + 1):
-            for run in zip(*(bounded[start:] for start in range(size)), strict=False):
-                yield f"{kind} {' '.join(run)}"
-    # Whether the writer is in it, and how it begins: such as with a name and a verb in the third person.
-    is_own = any(word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) for word in words)
-    second = f"x{words[1][-1]}" if forms[1:2] == ["x"] else "".join(forms[1:2])
-    yield f"p {is_own}"
-    yield f"p {is_own} {forms[0] if forms else ''} {second}"
-    yield f"n {min(8, len(words) // 3)}"
+def _hash_runs(kind: str, items: list[str], longest: int) -> Iterator[int]:
+    """Yield the places of the runs of up to `longest` items; a run goes on with the sum of the run before."""
+    parts = [f" {item}".encode("utf-8", "surrogatepass") for item in ("^", *items, "$")]
+    empty = zlib.crc32(kind.encode())
+    for start in range(len(parts)):
+        total = empty
+        for part in parts[start : start + longest]:
+            total = zlib.crc32(part, total)
+            yield total % PLACES
 
 
 def _list_pieces(word: str) -> Iterator[str]:
@@ -372,22 +376,13 @@ def _list_pieces(word: str) -> Iterator[str]:
             yield f"{'u' if is_unspaced else 'l'} {bounded[start : start + size]}"
 
 
-def hash_feature(feature: str) -> int:
-    """Return the place of the weights of a feature."""
+def _hash_feature(feature: str) -> int:
     return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % PLACES
-
-
-def _find_places(text: str) -> set[int]:
-    """Return the places of all features of a sentence."""
-    words, forms = _split_words(text)
-    places = set(map(hash_feature, _list_runs(words, forms)))
-    places.update(*map(_hash_pieces, words))
-    return places
 
 
 @lru_cache(maxsize=4_096)  # most words of a sentence were in an earlier one
 def _hash_pieces(word: str) -> frozenset[int]:
-    return frozenset(map(hash_feature, _list_pieces(word)))
+    return frozenset(map(_hash_feature, _list_pieces(word)))
 
 
 class _Weights(dict[int, int]):

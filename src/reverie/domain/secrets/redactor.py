@@ -29,7 +29,9 @@ _PATTERN_TIMEOUT_S = 2.0
 _MARK = "[redacted: "
 _KIND = defer_regex(r"\[redacted: ([^\]]{1,40})\]")
 _ROUNDS = 4
-_MAX_CLEAN_TEXTS = 1_000
+_MAX_CLEAN_TEXTS = (
+    4_000  # those of a chunk of records, which are redacted when they are made and when they are stored
+)
 _MAX_CLEAN_CHARACTERS = 4_000
 _UNSAFE = defer_regex(r"[^a-z0-9]+")
 _SHORTEST = 20
