@@ -49,6 +49,9 @@ ITEMS_FROM = "items_from"
 ORIGIN = "origin"
 """Metadata of a turn that is based on a less trusted source than its speaker: `tool`, `web` or `import`."""
 
+UNCONFIRMED = "unconfirmed"
+"""Metadata of a prompt that its agent's transcript does not have yet. Until then its origin is `tool`."""
+
 FORGOTTEN = "[forgotten]"
 """Content of a turn that was erased while its session stays."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from reverie.context import render
 from reverie.domain import provenance
-from reverie.domain.conversation import Wish
+from reverie.domain.conversation import UNCONFIRMED, Wish
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL, HOME_LAYERS, UNTRUSTED, Layer, Record
 from reverie.domain.secrets.redactor import describe_redaction
@@ -84,7 +84,7 @@ class MemoryOperations:
         hits = self.memory.search(sources=sources, **{**given, "limit": limit + _OWN_TURNS})
         own = (hit.turn is not None and self.source == f"session:{hit.turn.session}"[:200] for hit in hits)
         others = [hit for hit, is_own in zip(hits, own, strict=True) if not is_own]
-        return self._format_hits(others[:limit], nothing=nothing)
+        return self._format_hits(self._drop_open_prompt(others)[:limit], nothing=nothing)
 
     def get(self, given: Mapping[str, Any]) -> ToolResult:
         """Return one record in full."""
@@ -228,7 +228,7 @@ class MemoryOperations:
         only_turns = "session" in wanted or "role" in wanted
         hits = self.memory.search(sources="turns" if only_turns else ("turns", "pages"), **wanted)
         nothing = " that was said about it. Try other words, or mode literal."
-        return self._format_hits(hits, noun=["place"], nothing=nothing)
+        return self._format_hits(self._drop_open_prompt(hits), noun=["place"], nothing=nothing)
 
     def list_conversations(self, given: Mapping[str, Any]) -> ToolResult:
         """Return the conversations, the latest first."""
@@ -252,6 +252,16 @@ class MemoryOperations:
         return ToolResult("\n".join(lines) or nothing, trusted=trusted)
 
     # -- inside --------------------------------------------------------------------------------------------
+
+    def _drop_open_prompt(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Return the hits without the prompt that a coding agent is answering: its model has it already."""
+        return [
+            hit
+            for hit in hits
+            if hit.turn is None
+            or UNCONFIRMED not in hit.turn.metadata
+            or self.memory.turns(hit.turn.session, start=-1)[-1].id != hit.turn.id
+        ]
 
     def _resolve_session(self, name: str) -> str:
         return self.session if self.session is not None and name == _THIS else name

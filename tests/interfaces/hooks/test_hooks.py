@@ -496,17 +496,18 @@ def test_an_answer_that_rests_on_tools_is_not_trusted_unless_they_are(
     )
     bare = transcript(tmp_path / "bare.jsonl", *exchange("Say hello", "Hello to you."))
     cases = [
-        ("read", read, "", "tool"),
-        ("trusted", read, "Read,G*", "agent"),
-        ("half", read, "Read", "tool"),
-        ("saved", saved, "", "agent"),
-        ("bare", bare, "", "agent"),
-        ("unknown", str(tmp_path / "none.jsonl"), "", "tool"),
+        ("read", read, "It says X.", "", "tool"),
+        ("trusted", read, "It says X.", "Read,G*", "agent"),
+        ("half", read, "It says X.", "Read", "tool"),
+        ("saved", saved, "I have kept it.", "", "agent"),
+        ("bare", bare, "Hello to you.", "", "agent"),
+        ("other", bare, "The transcript has no such answer yet.", "", "tool"),
+        ("unknown", str(tmp_path / "none.jsonl"), "Hello.", "", "tool"),
     ]
-    for session, path, trusted, origin in cases:
+    for session, path, answer, trusted, origin in cases:
         monkeypatch.setenv("REVERIE_TRUSTED_TOOLS", trusted)
         tell("user-prompt", prompt="A question of mine", session_id=session)
-        tell("stop", last_assistant_message="The answer to it.", transcript_path=path, session_id=session)
+        tell("stop", last_assistant_message=answer, transcript_path=path, session_id=session)
         assert said(folder, f"claude-code:{session}")[-1].origin == origin, session
     tell("user-prompt", prompt="The boat is at berth seven.", session_id="echo")
     tell(
@@ -613,6 +614,9 @@ def test_a_prompt_is_the_owners_when_the_transcript_has_it_as_typed(
     path = transcript(tmp_path / "t.jsonl", *exchange("Hello", "Hello."))
     tell("user-prompt", prompt=asked, transcript_path=path)
     assert said(folder)[-1].origin == "tool"
+    with Memory.open(folder) as memory:
+        found = memory.tools().call("search_memory", {"query": "deploy"}).text
+    assert asked not in found, "the model has the prompt that it answers"
     origin = {"kind": "human"}
     typed = message("user", asked, origin=origin, promptSource="typed")
     transcript(tmp_path / "t.jsonl", *exchange("Hello", "Hello."), typed, message("assistant", "Understood."))
@@ -622,6 +626,7 @@ def test_a_prompt_is_the_owners_when_the_transcript_has_it_as_typed(
     ]  # fmt: skip
     with Memory.open(folder) as memory:
         assert [(each.content, each.origin) for each in memory.list()] == [(asked, "owner")]
+        assert asked in memory.tools().call("search_memory", {"query": "deploy"}).text
 
 
 def test_a_part_of_a_program_beside_what_was_typed_is_left_out(

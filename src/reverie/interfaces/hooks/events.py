@@ -216,23 +216,24 @@ class TranscriptExchange(NamedTuple):
 
 
 def read_last_exchange(
-    path: str, *, settle_s: float = 0.0, max_bytes: int = MOST_BYTES
+    path: str, *, answer: str = "", settle_s: float = 0.0, max_bytes: int = MOST_BYTES
 ) -> TranscriptExchange:
     """Read the last exchange of a conversation, from a transcript of Claude Code, Codex or Gemini CLI.
 
     Args:
-        path: The transcript; a missing or unreadable one has no exchange.
-        settle_s: Seconds to wait for an answer that the agent may still be writing; without a file there is
-            no wait.
+        path: The transcript; empty, missing or unreadable, it has no exchange.
+        answer: Answer that ends the exchange; empty for any. The tools of an exchange with another end are unknown.
+        settle_s: Seconds to wait for the answer, or for the file: the agent may still be writing them.
         max_bytes: Number of bytes that are read, from the end.
     """
     until = time.monotonic() + settle_s
     while True:
-        if not os.path.isfile(path):
-            return TranscriptExchange()
         exchange = _read(path, max_bytes)
-        if exchange.answer or time.monotonic() >= until:
-            return exchange
+        is_whole = bool(exchange.answer) and (
+            exchange.answer.endswith(answer) or answer.endswith(exchange.answer)
+        )
+        if is_whole or not path or time.monotonic() >= until:
+            return exchange if is_whole or not answer else exchange._replace(tools=None)
         time.sleep(_EVERY_S)
 
 

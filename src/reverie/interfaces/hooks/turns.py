@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
-from reverie.domain.conversation import ORIGIN, SIGNAL
+from reverie.domain.conversation import ORIGIN, SIGNAL, UNCONFIRMED
 from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
 from reverie.domain.secrets.redactor import Redactor
 from reverie.files.layout import HOOKS
@@ -79,8 +79,8 @@ def iterate_kept(folder: Path, report: Callable[[str], None]) -> Iterator[tuple[
 # -- turns ----------------------------------------------------------------------------------------
 
 
-SETTLE_S = 1.0
-"""Seconds to wait for an answer that is not in the transcript yet."""
+SETTLE_S = 0.5
+"""Seconds to wait for an answer that is not in the transcript yet: Claude Code writes it up to 0.1 s later."""
 
 SHOWN_ONCE: Mapping[SectionName, str] = {"pages": "pages_shown", "standing": "standing_shown"}
 """Sections that are written at the start and where they have changed since, each with the metadata key of a user's
@@ -91,9 +91,6 @@ COMPACTED = "compacted"
 
 SHOWN_AT_START = "shown_at_start"
 """Metadata key of a session: the ids of the memories that its agent read at the start, until the first prompt."""
-
-UNCONFIRMED = "unconfirmed"
-"""Metadata key of a prompt that the agent's transcript does not have yet. Until then its origin is `tool`."""
 
 _AT_START: tuple[SectionName, ...] = (
     *("profile", "pages", "standing", "summary", "notes", "recalled", "working"),
@@ -128,11 +125,12 @@ def add_exchange(event: HookEvent) -> HookEvent | None:
     """Return an event with the last exchange of its transcript; None for an answer that is nowhere."""
     if event.kind == "user-prompt":
         exchange = read_last_exchange(event.transcript, max_bytes=TAIL_BYTES)
-    elif event.kind in ("stop", "session-end"):
-        is_missing = event.kind == "stop" and not event.answer
-        exchange = read_last_exchange(event.transcript, settle_s=SETTLE_S if is_missing else 0.0)
-        if is_missing and not exchange.answer:
+    elif event.kind == "stop":
+        exchange = read_last_exchange(event.transcript, answer=event.answer, settle_s=SETTLE_S)
+        if not event.answer and not exchange.answer:
             return None
+    elif event.kind == "session-end":
+        exchange = read_last_exchange(event.transcript)
     else:
         return event
     return event._replace(answer=event.answer or exchange.answer, tools=exchange.tools, typed=exchange.typed)
