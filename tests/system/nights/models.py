@@ -186,7 +186,7 @@ def find_merges(records: Sequence[Shown]) -> list[tuple[Any, Sequence[str]]]:
         a, b = extract_specifics(one.text), extract_specifics(other.text)
         content = join_texts([one, other])
         for shorter, longer, text in ((a, b, other.text), (b, a, one.text)):
-            if not shorter.find_missing_from(longer) and not shorter.subtract(longer, "affirmed"):
+            if not shorter.find_missing_from(longer):
                 content = text
                 break
         taken |= {one.id, other.id}

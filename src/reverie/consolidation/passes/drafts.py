@@ -144,7 +144,7 @@ def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record
 def _explain_refusal(builder: PlanBuilder, note: Record, records: Sequence[Record]) -> str:
     known = extract_specifics(note.content)
     together = extract_specifics("\n".join(record.content for record in records))
-    if missing := known.find_missing_from(together) | known.subtract(together, "affirmed"):
+    if missing := known.find_missing_from(together):
         return f"it would lose: {', '.join(sorted(missing))}"
     length = sum(len(record.content) for record in records)
     if length > 2 * len(note.content) + _SLACK * len(records):
@@ -153,7 +153,7 @@ def _explain_refusal(builder: PlanBuilder, note: Record, records: Sequence[Recor
     for record in records:
         if why := find_unsaid(record.content, said) or find_unknown_words(record.content, said):
             return why.replace("no cited turn says", "the note does not say")
-    if together.negations - known.negations or _list_values(known, together) != _list_values(known, known):
+    if together.denied - known.denied or _list_values(known, together) != _list_values(known, known):
         return "the names and values of the note would be in another order"
     for record in records:
         if (other := builder.said.get((record.scope, record.fingerprint), note.id)) != note.id:
@@ -163,8 +163,8 @@ def _explain_refusal(builder: PlanBuilder, note: Record, records: Sequence[Recor
 
 
 def _list_values(known: Specifics, text: Specifics) -> list[str]:
-    """Return the numbers and single-word names of a note in the order in which they first occur in a text."""
-    values = known.numbers | known.names
+    """Return the values and single-word names of a note in the order in which they first occur in a text."""
+    values = known.values | known.names
     return [word for word in dict.fromkeys(text.wording.split()) if word in values]
 
 
@@ -240,7 +240,6 @@ def extract(view: PassInput) -> Flow[Plan]:
 
 
 def _is_grounded(statement: str, output: str) -> bool:
-    """Return whether the numbers, addresses and orders to the assistant of a statement stand in the output."""
-    known, said = extract_specifics(output), extract_specifics(statement)
-    is_known = said.numbers <= known.numbers and said.addresses <= known.addresses
+    """Return whether the values and orders to the assistant of a statement stand in the output."""
+    is_known = not extract_specifics(statement).list_new_values(extract_specifics(output))
     return is_known and len(statement) <= _LONGEST_STATEMENT and not find_new_injection([output], statement)

@@ -179,7 +179,7 @@ class HeadlineWriter:
         if record is None:
             return True  # another check says that it is not live
         words, told = extract_content(record.content), extract_content(content)
-        is_denied = extract_specifics(record.content).negations - extract_specifics(content).negations
+        is_denied = extract_specifics(record.content).denied - extract_specifics(content).denied
         known = sum(is_among(word, told) for word in words)
         return (
             not is_denied

@@ -441,7 +441,7 @@ def says(record: Record, content: str, *, zone: tzinfo) -> bool:
     evidence = [Evidence(text=record.content, at=record.created_at)]
     return (
         not find_new_specifics([record.content], content)
-        and extract_specifics(content).negations == extract_specifics(record.content).negations
+        and extract_specifics(content).denied == extract_specifics(record.content).denied
         and not find_unsaid(content, evidence, zone=zone)
         and not find_unknown_words(content, evidence, least=_SAID_SHARE, zone=zone)
     )

@@ -331,9 +331,7 @@ class _Part:
         known = {signal.id: signal for signal in found if signal is not None and signal.id not in used}
         content = to_text(given.get("content"))
         said = "\n".join(f"{each.text}\n{each.before}\n{each.note}" for each in known.values())
-        evidence = extract_specifics(said)
-        new = extract_specifics(content).subtract(evidence, "numbers", "addresses", "code")
-        invented = sorted(value for value in new if f" {value.casefold()} " not in evidence.wording)
+        invented = sorted(extract_specifics(content).list_new_values(extract_specifics(said)))
         if not known:
             why = "no correction, failure of a tool or thumb down of its own supports it"
         elif len(content) > LONGEST_LESSON:

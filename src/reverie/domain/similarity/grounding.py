@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property
+from itertools import filterfalse
 
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
@@ -42,8 +43,9 @@ _OWNER = defer_regex(
     re.IGNORECASE,
 )
 _DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
-_DIGIT = defer_regex(r"\d")
+_NUMBER = defer_regex(r"[-+]?\d[\d.,:]*")
 _DAY_OF_MONTH = defer_regex(r"\b([12]?\d|3[01])(?:st|nd|rd|th|\.)?(?![\w:%])")
+_AMOUNT = defer_regex(r"\d\S* \D+")
 _MAX_DAYS = 92
 _SOME_DAY = date(2001, 1, 1)
 _FRAME = frozenset(load_words(__package__, "specifics.txt")["frame"])
@@ -137,7 +139,7 @@ def find_unknown_words(
     """
     text = _MARKER.sub("", statement, count=1)
     said = _Said(evidence, zone)
-    words = extract_content(_remove_dates(text)) - _DENIALS
+    words = extract_content(text) - _DENIALS
     unknown = [word for word in words if not is_among(word, said.words)]
     is_known = len(words) - len(unknown) >= max(
         least * len(words), not find_dates(text, _SOME_DAY, relative=False)
@@ -152,8 +154,7 @@ def find_new_specifics(sources: Iterable[str], text: str) -> list[str]:
     ['81']
     """
     joined = "\n".join(sources)
-    known, said = extract_specifics(joined), extract_specifics(text)
-    found = _list_new_values(said, known, "numbers", "addresses", "code", "units")
+    found = extract_specifics(text).list_new_values(extract_specifics(joined))
     if find_language(text) != "de":  # German capitalizes every noun
         names = {name.casefold() for name in _NAME.findall(text)}
         found |= {name for name in names if name[:_BEGINNING] not in joined.casefold()}
@@ -189,12 +190,12 @@ class _Said:
 
     def list_unknown_values(self, text: str) -> set[str]:
         """Return the numbers, times, addresses, code and quotations that the evidence lacks."""
-        missing = _list_new_values(extract_specifics(text), self._known, "numbers", "addresses")
+        said = self._text.casefold()
+        missing = {*filterfalse(_AMOUNT.fullmatch, extract_specifics(text).list_new_values(self._known))}
+        missing = {each for each in missing if each[0].isdigit() or each.casefold() not in said}
         if missing:
-            missing -= {name for said, day in self._evidence for name in _list_days(said, day)}
-        code = extract_specifics(text).code
-        missing |= {each for each in code if each.casefold() not in self._text.casefold()}
-        folded = _fold(self._text)
+            missing -= {name for text, day in self._evidence for name in _list_days(text, day)}
+        folded = _fold(said)
         return missing | {words for words in _QUOTATION.findall(text) if _fold(words) not in folded}
 
     def list_unknown_names(self, text: str) -> set[str]:
@@ -214,17 +215,8 @@ class _Said:
         return f"the turns deny: {', '.join(sorted(flipped))}" if flipped and all(denials) else ""
 
 
-def _list_new_values(said: Specifics, known: Specifics, *classes: str) -> set[str]:
-    """Return the values of some classes, and the times with digits, that are neither known nor in the known words."""
-    new = {
-        *said.subtract(known, *classes),
-        *(each for each in said.times - known.times if _DIGIT.search(each)),
-    }
-    return {value for value in new if f" {value.casefold()} " not in known.wording}
-
-
 def _list_days(text: str, day: date) -> Iterator[str]:
-    """Yield the day of a text and the days, months and years that it names, in the forms of `Specifics.times`."""
+    """Yield the day of a text and the days, months and years that it names, in the forms of `Specifics.values`."""
     spans = [(day, day, False), *((each.start, each.end, each.yearly) for each in find_dates(text, day))]
     for start, end, is_yearly in spans:
         for number in range(min((end - start).days, _MAX_DAYS) + 1):
@@ -254,12 +246,11 @@ def split_statements(text: str) -> list[str]:
 
 
 def extract_content(text: str) -> frozenset[str]:
-    """Return the content words, names and numbers of a line."""
-    text = _OWNER.sub(" ", _MARKER.sub("", text, count=1))
+    """Return the content words, names and numbers of a line, without dates."""
+    text = _OWNER.sub(" ", _remove_dates(_MARKER.sub("", text, count=1)))
     specifics = extract_specifics(text)
-    values = specifics.numbers | specifics.addresses | {time for time in specifics.times if ":" in time}
     names = {stem_word(word) for name in specifics.names for word in name.split()}
-    return (_extract_words(text) | values | names) - _FRAME
+    return (_extract_words(text) | names | {*filter(_NUMBER.fullmatch, specifics.values)}) - _FRAME
 
 
 def is_among(word: str, words: frozenset[str]) -> bool:

@@ -1,11 +1,11 @@
-"""Specifics of a text: numbers, names, dates, quotations, negations and words of change."""
+"""Specifics of a text: its numbers, times, addresses, code and names, its words, and those of them that it denies."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
 
@@ -35,14 +35,14 @@ NEGATIONS = frozenset(_LISTS["negations"])
 """Words of denial in English and related languages, lower-cased; `n't` is recognized separately."""
 
 _UNITS, _NUMBERS = _LISTS["units"], _LISTS["numbers"]
-_TIMES = frozenset(_LISTS["relative_days"]) | WEEKDAYS.keys()
-_LIMITS = frozenset(_LISTS["limits"])
 _DENYING_PIECES = ("不", "没", "沒", "無", "无", "别", "ない", "ません", "않", "안 ", "없", "못")
 _ORDINARY = frozenset(_LISTS["ordinary"])
 """Words that are no names at the beginning of a sentence."""
 _ORDINARY_ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "n't")
-_STATEMENTS = frozenset(_LISTS["statements"])
-"""Ordinary words with a meaning of their own, so that their denial matters."""
+_LIMITS = frozenset((*_LISTS["limits"], *_LISTS["relative_days"]))
+"""Words of quantity, order and time, which are not denied themselves: "not before noon"."""
+_FUNCTION_WORDS = _ORDINARY.difference(_LISTS["statements"])
+"""Ordinary words without a meaning of their own, so that nothing is lost with them."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -82,64 +82,55 @@ _stem = Stemmer.Stemmer("english", 0).stemWord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specifics:
-    """Specifics of a text by class, each value in its normalized spelling.
+    """Specifics of a text, each in its normalized spelling.
 
     Attributes:
+        values: What has to stay as it is: numbers (`1,000` is `1000`, `three` is `3`), also with their unit (`30 s`,
+            `5 $`), dates (`2025-05-03`, `05-03`, `2025-05`), times of day (`17:00`), paths, URLs and e-mail addresses,
+            identifiers, flags, hashes and code in backticks.
         names: Capitalised words, lower-cased, and runs of them (`new york`).
-        numbers: Numbers: `1,000` is `1000`, `three` is `3`; decimals and versions as written.
-        times: Dates (`2025-05-03`, `05-03`, `2025-05`), times of day (`17:00`), weekdays, `yesterday`.
-        addresses: Paths, URLs and e-mail addresses, as written.
-        code: Identifiers, flags, hashes and code in backticks, as written.
-        negations: Denied words, such as `not deploy`, by the stem of the word after the negation.
-        units: Numbers with their unit: `30 s`, `5 $`.
-        limits: Words of quantity, order and limit (`twice`, `before`, `only`), between spaces, and words of scripts
-            without capitals, any of which may be a name.
-        affirmed: Stems of the words without negation.
+        affirmed: Stems of the words that are not denied, without function words; texts of scripts without spaces are
+            one word up to the next mark.
+        denied: Stems of the words after a negation.
         wording: All words in order, lower-cased, each between spaces.
     """
 
+    values: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    times: frozenset[str] = frozenset()
-    addresses: frozenset[str] = frozenset()
-    code: frozenset[str] = frozenset()
-    negations: frozenset[str] = frozenset()
-    units: frozenset[str] = frozenset()
-    limits: frozenset[str] = frozenset()
-    affirmed: frozenset[str] = field(default=frozenset(), repr=False)
+    affirmed: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
     wording: str = field(default=" ", repr=False)
 
     def find_missing_from(self, other: Specifics) -> frozenset[str]:
         """Return the specifics that `other` lacks; empty if it may replace these.
 
-        A name, code token or word may be anywhere in the other's wording. A code token is missing if the other has it
-        in another case (`-p` and `-P`). An affirmed word is missing if the other only denies it.
+        A name or value may be anywhere in the other's wording. It is missing if the other has it in another case only
+        (`-p` and `-P`). An affirmed word is missing if the other only denies it.
 
         >>> sorted(extract_specifics("Likes Bob").find_missing_from(extract_specifics("Does not like Bob")))
         ['like, affirmed']
         >>> sorted(extract_specifics("Costs 3 $ on Friday").find_missing_from(extract_specifics("Costs 3 $")))
         ['friday']
         """
-        missing = set(self.subtract(other, "numbers", "times", "addresses", "negations", "units"))
-        missing |= {name for name in self.names if f" {name} " not in other.wording}
-        missing |= {word.strip() for word in self.limits if word not in other.wording}
-        written = {value.casefold() for value in other.code}
+        written = {value.casefold() for value in other.values}
+        missing = {each for each in self.names if f" {each} " not in other.wording}
         missing |= {
-            value
-            for value in self.code - other.code
-            if value.casefold() in written or f" {value.casefold()} " not in other.wording
+            each
+            for each in self.values - other.values
+            if each.casefold() in written or f" {each.casefold()} " not in other.wording
         }
-        missing |= {f"{stem}, affirmed" for stem in (self.affirmed & other.denied) - other.affirmed}
+        missing |= {f"not {each}" for each in self.denied - other.denied}
+        for word in self.affirmed - other.affirmed:
+            if word in other.denied:
+                missing.add(f"{word}, affirmed")
+            elif word.isascii() or word not in other.wording:
+                missing.add(word)
         return frozenset(missing)
 
-    def subtract(self, other: Specifics, *classes: str) -> frozenset[str]:
-        """Return the values of some classes that `other` lacks in the same class."""
-        return frozenset().union(*(getattr(self, name) - getattr(other, name) for name in classes))
-
-    @property
-    def denied(self) -> frozenset[str]:
-        """Stems of the words that are denied."""
-        return frozenset(value.removeprefix("not ") for value in self.negations)
+    def list_new_values(self, known: Specifics) -> set[str]:
+        """Return the values that are neither among the known ones nor a word of that text."""
+        new = self.values - known.values
+        return {value for value in new if f" {value.casefold()} " not in known.wording}
 
 
 def extract_specifics(text: str) -> Specifics:
@@ -147,8 +138,8 @@ def extract_specifics(text: str) -> Specifics:
 
     >>> sorted(extract_specifics("We moved Reverie to Python 3.11.2 on 3 May 2025.").names)
     ['python', 'reverie']
-    >>> sorted(extract_specifics("Never run `git push --force` at 5 pm").negations)
-    ['not run']
+    >>> sorted(extract_specifics("Never run `git push --force` at 5 pm").denied)
+    ['run']
     """
     reader = _Reader()
     for piece in _PIECE.finditer(_normalize_times(text)):
@@ -158,7 +149,7 @@ def extract_specifics(text: str) -> Specifics:
 
 @lru_cache(maxsize=8_192)
 def stem_word(word: str) -> str:
-    """Return the stem of a word, as `affirmed` and `negations` have it.
+    """Return the stem of a word, as `affirmed` and `denied` have it.
 
     >>> stem_word("deploys")
     'deploy'
@@ -186,8 +177,7 @@ def _rewrite_dates(text: str) -> str:
         if len(same) == 1 and (
             written := " ".join(_write_date(same[0]))
         ):  # two meanings depend on the country
-            stop = len(text[: same[0].stop].rstrip("."))
-            text = text[:at] + written + text[stop:]
+            text = text[:at] + written + text[len(text[: same[0].stop].rstrip(".")) :]
     return text
 
 
@@ -211,13 +201,12 @@ class _Reader:
     """Collector of the specifics of one text, piece by piece. Its state describes the last pieces."""
 
     def __init__(self) -> None:
-        self.found: dict[str, set[str]] = {each.name: set() for each in fields(Specifics)[:-1]}
+        self.values, self.names, self.affirmed, self.denied = set[str](), set[str](), set[str](), set[str]()
         self.words: list[str] = []
         self.run: list[str] = []  # the capitalised words before this place
         self.is_initial = True  # whether a sentence begins here
         self.is_denying = False  # whether a negation has no word yet
-        self.number = ""  # the number before this place
-        self.currency = ""  # the currency sign before this place
+        self.amount = ""  # the number or the sign of a currency before this place
         self.at = 0  # end of the last piece
 
     def take(self, piece: re.Match[str]) -> None:
@@ -225,107 +214,80 @@ class _Reader:
         kind, text = piece.lastgroup or "", piece.group()
         if kind != "word" or not piece.string[self.at : piece.start()].isspace():
             self._end_run()
-        number, currency, self.at = self.number, self.currency, piece.end()
-        self.number = self.currency = ""
+        amount, self.amount, self.at = self.amount, "", piece.end()
         if kind == "end":
-            self._end_sentence()
-            return
-        if kind == "glued":
-            self._take_number(piece["number"], piece["glued"], currency)
+            self.is_denying = False
+        elif kind == "glued":
+            self._take_number(piece["number"], piece["glued"], "" if amount[-1:].isalnum() else amount)
         elif kind == "word":
-            self._take_word(text, number)
+            self._take_word(text, amount)
         elif kind == "symbol":
-            if number:
-                self._add("units", f"{number} {text}")
-            self.currency = "" if text == "%" else text
+            if amount:
+                self.values.add(f"{amount} {text}")
+            self.amount = "" if text == "%" else text
         else:
             self._take_other(kind, text)
-        self.is_initial = False
+        self.is_initial = kind == "end"
 
     def result(self) -> Specifics:
         """Return everything that was found."""
         self._end_run()
-        self._end_sentence()
+        found = map(frozenset, (self.values, self.names, self.affirmed, self.denied))
+        values, names, affirmed, denied = found
         wording = f" {' '.join(self.words)} "
-        return Specifics(**{k: frozenset(v) for k, v in self.found.items()}, wording=wording)
-
-    def _add(self, where: str, value: str) -> None:
-        self.found[where].add(value)
-
-    def _end_sentence(self) -> None:
-        if self.is_denying:
-            self._add("negations", "not")
-        self.is_initial, self.is_denying = True, False
+        return Specifics(values=values, names=names, affirmed=affirmed, denied=denied, wording=wording)
 
     def _end_run(self) -> None:
         if len(self.run) > 1:
-            self._add("names", " ".join(self.run))
+            self.names.add(" ".join(self.run))
         self.run = []
 
     def _take_other(self, kind: str, text: str) -> None:
-        if kind == "address":
-            text = text.rstrip(".,;:!?)]}'\"")
-            self._add("addresses", text)
-        elif kind == "code":
-            text = text.strip("`").strip()
-            self._add("code", text)
+        if kind == "unspaced":
+            (self.denied if any(mark in text for mark in _DENYING_PIECES) else self.affirmed).add(text)
         elif kind == "time":
-            plain = text.lstrip("-")
-            is_day = len(plain) == len("2025-05-03") and plain[4] == "-"
-            self.found["times"].update((plain, plain[:7], plain[5:]) if is_day else (plain,))
+            text = text.lstrip("-")
+            self.values.update((text, text[:7], text[5:]) if len(text) == len("2025-05-03") else (text,))
         else:
-            self._add("limits", text)
-            if any(mark in text for mark in _DENYING_PIECES):
-                self._add("negations", f"not {text}")
+            text = text.rstrip(".,;:!?)]}'\"") if kind == "address" else text.strip("`").strip()
+            self.values.add(text)
         self.words.append(text.casefold())
 
     def _take_number(self, digits: str, unit: str, currency: str) -> None:
         value = digits.replace(",", "") if _THOUSANDS.fullmatch(digits) else digits
         if unit.lower() in ("st", "nd", "rd", "th"):
             value, unit = f"{value}{unit.lower()}", ""
-        self._add("numbers", value)
-        self.words.append(value)
-        self.number = value
-        if currency:
-            self._add("units", f"{value} {currency}")
-        if unit:
-            self._add("units", f"{value} {_UNITS.get(unit.lower(), unit)}")
-            self.words.append(unit.casefold())
+        units = ("", currency, _UNITS.get(unit.lower(), unit))
+        self.values.update(f"{value} {each}".strip() for each in units)
+        self.words += filter(None, (value, unit.casefold()))
+        self.amount = value
 
-    def _take_word(self, text: str, number: str) -> None:
+    def _take_word(self, text: str, amount: str) -> None:
         lower = text.casefold()
         host, stripped = lower.removesuffix("'s"), text.removesuffix("'s")
-        self.words.extend((host,) if host == lower else (host, "'s"))
-        if number and lower in _UNITS:
-            self._add("units", f"{number} {_UNITS[lower]}")
-        if lower in NEGATIONS or lower.endswith("n't"):
-            self._end_run()
-            self.is_denying = True
-            return
-        if lower in _NUMBERS:
-            self._add("numbers", _NUMBERS[lower])
-        if lower in _LIMITS:
-            self._add("limits", f" {lower} ")
-        if lower in _TIMES:
-            self._add("times", lower)
+        self.words += (host,) if host == lower else (host, "'s")
         is_name = False
-        if _CODE_WORD.fullmatch(stripped):
-            self._add("code", stripped)
-        elif not host[:1].isascii() and host[:1].lower() == host[:1].upper():  # a script without capitals
-            self._add("limits", f" {host} ")
-        elif is_name := self._is_name(stripped, host):
-            self._add("names", host)
-            self.run.append(host)
+        if lower in NEGATIONS or lower.endswith("n't"):
+            self.is_denying = True
+        elif amount and lower in _UNITS:
+            self.values.add(f"{amount} {_UNITS[lower]}")
+        elif lower in _NUMBERS:
+            self.values.add(_NUMBERS[lower])
+        elif _CODE_WORD.fullmatch(stripped):
+            self.values.add(stripped)
+        else:
+            if is_name := self._is_name(stripped, host):
+                self.names.add(host)
+                self.run.append(host)
+            if host in _LIMITS:
+                self.affirmed.add(stem_word(host))
+            elif host not in _FUNCTION_WORDS:
+                (self.denied if self.is_denying else self.affirmed).add(stem_word(host))
+                self.is_denying = False
         if not is_name or host != lower:
             self._end_run()
-        if host not in _ORDINARY or host in _STATEMENTS:
-            stem = _stem(host)
-            self._add(*(("negations", f"not {stem}") if self.is_denying else ("affirmed", stem)))
-            self.is_denying = False
 
     def _is_name(self, text: str, lower: str) -> bool:
-        if not any(c.isupper() for c in text) or lower == "i" or lower in WEEKDAYS:
+        if not any(c.isupper() for c in text) or lower in WEEKDAYS or lower in ("i", "a", "the"):
             return False
-        if not self.is_initial:
-            return lower not in ("a", "the") or bool(self.run)
-        return lower not in _ORDINARY and not lower.endswith(_ORDINARY_ENDINGS)
+        return not self.is_initial or not (lower in _ORDINARY or lower.endswith(_ORDINARY_ENDINGS))
