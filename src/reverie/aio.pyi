@@ -272,20 +272,13 @@ class AsyncAdministration:
         dry_run: bool = False,
     ) -> ErasureReport: ...
     async def redact(self, *, dry_run: bool = False) -> RedactionReport: ...
-    async def backup(
-        self,
-        file: str | os.PathLike[str],
-        *,
-        overwrite: bool = False,
-        progress: Callable[[int], None] | None = None,
-    ) -> Backup: ...
+    async def backup(self, file: str | os.PathLike[str], *, overwrite: bool = False) -> Backup: ...
     async def export(
         self,
         target: str | os.PathLike[str],
         *,
         scope: str | Sequence[str] | None = None,
         overwrite: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> ExportReport: ...
     async def import_from(
         self,
@@ -433,7 +426,6 @@ class AsyncSnapshot(AsyncMemoryReader):
         *,
         scope: str | Sequence[str] | None = None,
         overwrite: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> ExportReport: ...
     async def close(self) -> None: ...
     async def __aenter__(self) -> AsyncSnapshot: ...

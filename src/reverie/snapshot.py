@@ -7,7 +7,7 @@ shown, counters and the files of the profile are not journalled, so they are not
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -104,14 +104,11 @@ class Snapshot(MemoryReader):
         *,
         scope: str | Sequence[str] | None = None,
         overwrite: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> ExportReport:
         """Export the memory as it was; see `reverie.admin.administration.Administration.export`."""
         from reverie.admin.transfer import export
 
-        return export.export(
-            self._store, target, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
-        )
+        return export.export(self._store, target, scope=scope, at=self._clock(), overwrite=overwrite)
 
     def close(self) -> None:
         """Release what it holds."""

@@ -305,14 +305,12 @@ class Administration:
         file: str | os.PathLike[str],
         *,
         overwrite: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> Backup:
         """Write a consistent copy of everything into one file; others may write to the memory meanwhile.
 
         Args:
             file: The file. It gets its name only when it is complete and was read back.
             overwrite: Whether a file of that name may be replaced.
-            progress: Callback that receives the number of bytes copied since the last call.
 
         Returns:
             What is in the file; `reverie.recover` restores it.
@@ -335,7 +333,6 @@ class Administration:
             also=directives,
             at=self._clock(),
             overwrite=overwrite,
-            progress=progress,
         )
 
     def export(
@@ -344,7 +341,6 @@ class Administration:
         *,
         scope: str | Sequence[str] | None = None,
         overwrite: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> ExportReport:
         """Write records, sessions, pages and logs as JSON lines, for other programs to read.
 
@@ -356,20 +352,18 @@ class Administration:
             scope: One scope or several to export; None or `EVERY_SCOPE` for all. Pages and logs belong to the
                 empty scope.
             overwrite: Whether a file of that name may be replaced.
-            progress: Callback that receives the number of records and turns written since the last call.
 
         Returns:
-            How much was exported, and what could not be read.
+            How much was exported.
 
         Raises:
             InvalidInput: an argument is not of its form, or there is something of that name.
+            StoreCorrupt: something cannot be read.
             StoreUnavailable: it cannot be written.
         """
         from reverie.admin.transfer import export
 
-        return export.export(
-            self._store, target, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
-        )
+        return export.export(self._store, target, scope=scope, at=self._clock(), overwrite=overwrite)
 
     def import_from(
         self,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
-from reverie import InvalidInput, Memory
+from reverie import InvalidInput, Memory, StoreCorrupt
 from tests.admin.transfer.samples import NOW, TEXTS, dump, fill
 from tests.profiles import examples
 
@@ -54,7 +59,6 @@ def test_an_export_read_into_an_empty_memory_gives_the_same(
 def test_the_whole_of_a_memory_comes_back(full: Memory, tmp_path: Path) -> None:
     told = full.admin.export(tmp_path / "out")
     assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (3, 2, 4, 1, 2)
-    assert told.left_out == ()
     with Memory.open(tmp_path / "other") as other:
         result = other.admin.import_from(tmp_path / "out")
         assert (result.form, result.taken, result.skipped) == ("jsonl", 12, ())
@@ -93,41 +97,42 @@ def test_an_earlier_state_can_be_exported(full: Memory, tmp_path: Path) -> None:
 
 
 def test_an_export_goes_on_while_others_write(full: Memory, tmp_path: Path) -> None:
-    added = 0
+    stop = threading.Event()
 
-    def write(count: int) -> None:
-        nonlocal added
-        if added < 20:
-            added += count
-            full.session("telegram:12345").add("user", f"said meanwhile {added}")
-            full.save(f"Saved meanwhile {added}")
+    def write() -> None:
+        for number in itertools.count():
+            full.session("telegram:12345").add("user", f"said meanwhile {number}")
+            full.save(f"Saved meanwhile {number}")
+            if stop.is_set():
+                return
 
-    full.admin.export(tmp_path / "out", progress=write)
-    with Memory.open(tmp_path / "other") as other:
-        result = other.admin.import_from(tmp_path / "out")
-        assert {each.why for each in result.skipped} == set()
-        assert other.admin.check() == []
-        assert len(other.turns("telegram:12345")) >= 3
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        for number in range(5):
+            full.admin.export(tmp_path / str(number))
+        stop.set()
+        writing.result()
+    for number in range(5):
+        with Memory.open(tmp_path / f"other-{number}") as other:
+            assert other.admin.import_from(tmp_path / str(number)).skipped == ()
+            assert other.admin.check() == []
+            assert len(other.turns("telegram:12345")) >= 3
     full.close()
 
 
-def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
-    import sqlite3
-
-    with Memory.open(tmp_path / "memory") as memory:
-        for n in range(4):
-            memory.save(f"Fact number {n} about the {'abcd'[n] * 5} bridge")
-        memory.session("s").add_many([{"role": "user", "content": f"turn {n}"} for n in range(4)])
-    database = sqlite3.connect(tmp_path / "memory" / "reverie.db")
-    database.execute("UPDATE records SET kind = 'nonsense' WHERE content LIKE '%number 2%'")
-    database.execute("UPDATE turns SET metadata = '[' WHERE content = 'turn 1'")
-    database.commit()
-    database.close()
-    with Memory.open(tmp_path / "memory") as memory:
-        told = memory.admin.export(tmp_path / "out")
-    assert (told.records, told.turns) == (3, 3)
-    assert sorted((each.what, each.count) for each in told.left_out) == [("record", 1), ("turn", 1)]
-    assert "position 1" in next(each.place for each in told.left_out if each.what == "turn")
-    with Memory.open(tmp_path / "other") as other:
-        assert other.admin.import_from(tmp_path / "out").taken == 3 + 1 + 3
-        assert other.admin.check() == []
+def test_an_export_without_what_cannot_be_read_is_refused_until_it_is_repaired(tmp_path: Path) -> None:
+    for table, fault in (("records", "kind = 'nonsense'"), ("turns", "metadata = '['")):
+        folder, target = tmp_path / table, tmp_path / f"{table}.jsonl"
+        with Memory.open(folder) as memory:
+            memory.save("Ana sails")
+            memory.session("s").add("user", "hello")
+        with closing(sqlite3.connect(folder / "reverie.db")) as database, database:
+            database.execute(f"UPDATE {table} SET {fault}")
+        with Memory.open(folder) as memory:
+            with pytest.raises(StoreCorrupt, match="doctor"):
+                memory.admin.export(target)
+            assert not target.exists()
+            memory.admin.doctor(fix=True)
+            memory.admin.export(target)
+        with Memory.open(":memory:") as other:
+            assert other.admin.import_from(target).is_complete

@@ -23,10 +23,10 @@ import shutil
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from importlib.metadata import version as installed
 from itertools import count
@@ -46,7 +46,6 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import JsonObject
-from reverie.domain.text.validation import validate_progress
 from reverie.files.atomic import build_unwritable_error, create_file, publish
 from reverie.files.names import resolve_path
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
@@ -69,8 +68,6 @@ PROFILE = "profile"
 
 _INDEX = "index"
 _READABLE = ("memory", "sessions")
-_LARGEST_MANIFEST = 10_000_000
-_LARGEST_PROFILE_FILE = 10_000_000
 _CHUNK = 1 << 20
 _COUNTS = ("sequence", "records", "sessions", "turns", "problems")
 _PROFILE_NAME = defer_regex(r"(?:[^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.(?:md|txt)")
@@ -133,7 +130,6 @@ def make(
     also: Iterable[str] = (),
     at: datetime,
     overwrite: bool = False,
-    progress: Callable[[int], None] | None = None,
 ) -> Backup:
     """Write a backup; the file gets its name when it is complete and verified.
 
@@ -142,7 +138,6 @@ def make(
         profile: The folder of the profile, whose Markdown files are copied too.
         also: Names of further files in that folder, which end in `.md` or `.txt`.
         overwrite: Whether a file of that name may be replaced.
-        progress: Receives the number of bytes written since its last call.
 
     Raises:
         InvalidInput: there is a file of that name, or the store is in no file.
@@ -156,9 +151,10 @@ def make(
             "or copy the memory into a folder with `reverie copy`"
         )
     path = resolve_path(target, name="file")
-    report = validate_progress(progress)
-    with create_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
-        scratch = _make_scratch_folder(path.parent, f".{path.name}.", cleaning)
+    with (
+        create_file(path, overwrite=overwrite) as file,
+        _make_scratch_folder(path.parent, f".{path.name}.") as scratch,
+    ):
         copy = scratch / DATABASE
         try:
             store.backup(copy)
@@ -174,21 +170,17 @@ def make(
             **_examine_copy(copy),
         }
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, each in [(DATABASE, copy), *_list_profile_files(profile, also)]:
-                with (
-                    safe_reading.open_file(each) as opened,
-                    archive.open(_build_zip_entry(name), "w", force_zip64=True) as member,
-                ):
-                    while data := opened.read(_CHUNK):
-                        member.write(data)
-                        report(len(data))
+            for name, each in {DATABASE: copy, **_find_profile_files(profile, also)}.items():
+                entry = _build_zip_entry(name)
+                with each.open("rb") as opened, archive.open(entry, "w", force_zip64=True) as member:
+                    shutil.copyfileobj(opened, member)
             text = json.dumps(manifest, ensure_ascii=False, indent=2)
             archive.writestr(_build_zip_entry(MANIFEST), f"{text}\n")
         file.flush()
-        with _Archive(file, path) as written:
-            for name in written.names:
-                deque(written.pieces(name), maxlen=0)  # compares it with its checksum
-            return written.backup
+        written = _Archive(file, path)
+        for name in written.names:
+            deque(written.pieces(name), maxlen=0)  # compares it with its checksum
+        return written.backup
 
 
 def _examine_copy(database: Path) -> dict[str, int]:
@@ -208,19 +200,14 @@ def _examine_copy(database: Path) -> dict[str, int]:
         }
 
 
-def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
-    """Return the Markdown files of the profile; follow links, since profiles are often linked."""
-    if profile is None or not profile.is_dir():
-        return []
+def _find_profile_files(profile: Path | None, also: Iterable[str]) -> dict[str, Path]:
+    """Return the Markdown files of the profile by their names in a backup; profiles are often linked."""
+    if profile is None:
+        return {}
     names = {file.name for file in profile.glob("*.md")}
     names |= {name for name in also if not Path(name).is_absolute()}
-    files = []
-    for name in sorted(names):
-        file = profile / name
-        named = _is_allowed(f"{PROFILE}/{name}")
-        if named and file.is_file() and file.stat().st_size <= _LARGEST_PROFILE_FILE:
-            files.append((f"{PROFILE}/{name}", file))
-    return files
+    files = {f"{PROFILE}/{name}": profile / name for name in sorted(names)}
+    return {name: file for name, file in files.items() if _is_allowed(name) and file.is_file()}
 
 
 def _build_zip_entry(name: str) -> zipfile.ZipInfo:
@@ -239,6 +226,7 @@ class _Archive:
     Attributes:
         backup: The description in the manifest.
         names: The names of its files, without the manifest.
+        size: Number of bytes that these have when they are unpacked.
     """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
@@ -253,6 +241,7 @@ class _Archive:
             raise self._build_foreign_error(f"it holds {foreign[0]!r}, which no backup does")
         if DATABASE not in names or len(names) != len(set(names)):
             raise self._build_damaged_error("it does not hold one database")
+        self.size = sum(self._zip.getinfo(name).file_size for name in self.names)
         try:
             self.backup = Backup(
                 path=path,
@@ -264,16 +253,6 @@ class _Archive:
         except (KeyError, TypeError, ValueError):
             raise self._build_damaged_error("its manifest is not complete") from None
 
-    def __enter__(self) -> _Archive:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()
-
-    def count_bytes(self) -> int:
-        """Return the number of bytes that all files have when they are unpacked."""
-        return sum(self._zip.getinfo(name).file_size for name in self.names)
-
     def pieces(self, name: str) -> Iterator[bytes]:
         """Yield one file in pieces; its checksum is compared at the end."""
         with self._translating_errors(), self._zip.open(name) as member:
@@ -283,12 +262,8 @@ class _Archive:
     def _read_manifest(self, names: Sequence[str]) -> dict[str, Any]:
         if MANIFEST not in names:
             raise self._build_foreign_error("it has no manifest")
-        if self._zip.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
-            raise self._build_foreign_error("its manifest is too long")
         try:
-            with self._translating_errors():
-                data = self._zip.read(MANIFEST)
-            manifest = safe_reading.parse_json_object(data)
+            manifest = safe_reading.parse_json_object(next(self.pieces(MANIFEST), b""))
         except InvalidInput as error:
             raise self._build_damaged_error(f"its manifest cannot be read ({error})") from None
         if manifest.get("format") != FORMAT:
@@ -307,12 +282,10 @@ class _Archive:
     def _translating_errors(self) -> Iterator[None]:
         try:
             yield
-        except zipfile.BadZipFile as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
             self._file.seek(0)
             if self._file.read(2) != b"PK":
                 raise self._build_foreign_error("it is no zip archive") from None
-            raise self._build_damaged_error(str(error)) from None
-        except (zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError) as error:
             raise self._build_damaged_error(str(error)) from None
 
     def _build_damaged_error(self, what: str) -> StoreCorrupt:
@@ -340,8 +313,6 @@ def recover(
     *,
     profile: str | os.PathLike[str] | None = None,
     replace: bool = False,
-    at: datetime | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> RecoveryReport:
     """Recover a memory from a backup.
 
@@ -355,8 +326,6 @@ def recover(
         folder: The folder; it is made when missing.
         profile: The folder of the profile's files; None for the memory's folder.
         replace: Whether a memory that is in the folder may be moved aside.
-        at: The time now; None for the system's clock.
-        progress: Receives the number of bytes unpacked since its last call.
 
     Returns:
         The backup, and the place of the replaced memory.
@@ -370,18 +339,14 @@ def recover(
     source = resolve_path(file, name="file")
     place = resolve_path(folder, name="folder")
     own = place if profile is None else resolve_path(profile, name="profile")
-    report = validate_progress(progress)
-    moment = timestamps.utc_now() if at is None else at
-    with (
-        safe_reading.open_file(source) as opened,
-        _Archive(opened, source) as archive,
-        ExitStack() as cleaning,
-    ):
+    with safe_reading.open_file(source) as opened, ExitStack() as stack:
+        archive = _Archive(opened, source)
         try:
             if not place.exists():
                 make_folder(place)
-                cleaning.callback(_remove_if_empty, place)
-            staged = _unpack(archive, place, cleaning, report)
+                stack.callback(_remove_if_empty, place)
+            staged = stack.enter_context(_make_scratch_folder(place, ".recovering-"))
+            _unpack(archive, staged)
             _refuse_unusable(staged / DATABASE, source)
             profiles = {
                 own / name: staged / PROFILE / name
@@ -391,11 +356,19 @@ def recover(
             }
             if not replace:
                 _refuse_existing(place, profiles)
-            forgotten, notes = _forget_again(place / DATABASE, staged / DATABASE, moment)
-            aside = _choose_aside_path(place, moment)
+            now = timestamps.utc_now()
+            forgotten, notes = _forget_again(place / DATABASE, staged / DATABASE, now)
+            aside = _choose_aside_path(place, now)
             _replace_memory(place, staged / DATABASE, aside)
             for present, new in profiles.items():
-                _put_profile_file(present, new, aside / PROFILE / new.relative_to(staged / PROFILE))
+                if present.exists():
+                    kept = aside / new.relative_to(staged)
+                    make_folder(kept.parent)
+                    shutil.copyfile(present, kept)
+                    kept.chmod(0o600)
+                make_folder(present.parent)
+                with create_file(present, overwrite=True) as written:
+                    written.write(new.read_bytes())
             return RecoveryReport(
                 folder=place,
                 backup=archive.backup,
@@ -429,30 +402,28 @@ def _open_store(database: Path) -> SQLiteStore:
     return SQLiteStore(database, analyse=analyze, create=False)
 
 
-def _unpack(archive: _Archive, place: Path, cleaning: ExitStack, progress: Callable[[int], None]) -> Path:
-    needed = archive.count_bytes()
-    free = shutil.disk_usage(place).free
-    if needed > free:
+def _unpack(archive: _Archive, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if archive.size > free:
         raise StoreUnavailable(
-            f"{str(place)!r} has {free:,} bytes of room, and {needed:,} are needed: make room"
+            f"{str(folder.parent)!r} has {free:,} bytes of room, and {archive.size:,} are needed: make room"
         )
-    staged = _make_scratch_folder(place, ".recovering-", cleaning)
     for name in archive.names:
-        target = staged / name
-        make_folder(target.parent)
-        with create_file(target, overwrite=False) as written:
+        make_folder((folder / name).parent)
+        with create_file(folder / name, overwrite=False) as written:
             for data in archive.pieces(name):
                 written.write(data)
-                progress(len(data))
-    return staged
 
 
-def _make_scratch_folder(parent: Path, name: str, cleaning: ExitStack) -> Path:
+@contextmanager
+def _make_scratch_folder(parent: Path, name: str) -> Iterator[Path]:
     scratch = parent / f"{name}{secrets.token_hex(6)}"
     scratch.mkdir(mode=0o700)
     scratch.chmod(0o700)
-    cleaning.callback(shutil.rmtree, scratch, ignore_errors=True)
-    return scratch
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _refuse_existing(place: Path, profiles: Iterable[Path]) -> None:
@@ -464,13 +435,13 @@ def _refuse_existing(place: Path, profiles: Iterable[Path]) -> None:
         raise InvalidInput(f"{str(present)!r} is there and differs from the backup's: move it away, {advice}")
 
 
-def _forget_again(present: Path, staged: Path, moment: datetime) -> tuple[int, tuple[str, ...]]:
+def _forget_again(present: Path, staged: Path, now: datetime) -> tuple[int, tuple[str, ...]]:
     """Erase in an unpacked database what was erased in the present one; return how much, and notes."""
     if not present.exists():
         return 0, ()
     try:
         with closing(_open_store(present)) as old, closing(_open_store(staged)) as new:
-            return _reapply_tombstones(new, old, at=moment), ()
+            return _reapply_tombstones(new, old, at=now), ()
     except StoreError as error:
         note = (
             "the memory that was there cannot be read; what was forgotten in it since the backup may be back"
@@ -485,12 +456,14 @@ def _replace_memory(place: Path, staged: Path, aside: Path) -> None:
         # Who mirrors the old memory into files waits, and then finds that its database has gone.
         with suppress(StateUnavailable):
             stack.enter_context(state.lock())
-        for name in _READABLE:
-            if (place / name).exists():
-                os.rename(place / name, _ensure_folder(aside) / name)
+        moved = [name for name in _READABLE if (place / name).exists()]
+        if moved or database.exists():
+            make_folder(aside)
+        for name in moved:
+            os.rename(place / name, aside / name)
         shutil.rmtree(place / _INDEX, ignore_errors=True)
         if database.exists():
-            replace_file(database, lambda _: staged, kept=_ensure_folder(aside) / DATABASE)
+            replace_file(database, lambda _: staged, kept=aside / DATABASE)
         else:
             publish(staged, database, overwrite=False)
     for ending in ("", "-wal", "-shm", "-journal"):
@@ -498,26 +471,10 @@ def _replace_memory(place: Path, staged: Path, aside: Path) -> None:
     sync_folder(place)
 
 
-def _choose_aside_path(place: Path, moment: datetime) -> Path:
-    stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+def _choose_aside_path(place: Path, now: datetime) -> Path:
+    stamp = now.strftime("%Y%m%dT%H%M%SZ")
     names = (f"before-recovery-{stamp}{f'-{number}' if number > 1 else ''}" for number in count(1))
     return next(place / name for name in names if not (place / name).exists())
-
-
-def _put_profile_file(present: Path, new: Path, aside: Path) -> None:
-    """Put a file of the profile in its place; keep the present one aside."""
-    if present.exists():
-        _ensure_folder(aside.parent)
-        shutil.copyfile(present, aside)
-        aside.chmod(0o600)
-    make_folder(present.parent)
-    with create_file(present, overwrite=True) as file:
-        file.write(new.read_bytes())
-
-
-def _ensure_folder(folder: Path) -> Path:
-    make_folder(folder)
-    return folder
 
 
 # -- what was erased since ----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from reverie.admin.transfer.history_file import HistoryFile, is_history_file
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.text.json_values import JsonObject
@@ -47,7 +46,7 @@ def copy_memory(
     or copy again to another place.
 
     Args:
-        source: A folder, the URL of a database, or a file with a history.
+        source: A folder, or the URL of a database.
         target: A folder, or the URL of a database.
         progress: Callback that receives how many more changes were copied.
 
@@ -58,7 +57,7 @@ def copy_memory(
     """
     note = validate_progress(progress)
     with ExitStack() as stack:
-        reader = stack.enter_context(closing(open_source(source)))
+        reader = stack.enter_context(closing(_open_source(source)))
         copied, writer = _open_target(target)
         stack.callback(copied.close)
         if isinstance(writer, SQLiteCopyTarget):
@@ -116,8 +115,8 @@ def _refuse_other(reader: CopySource, copied: CopySource, resumed: int) -> None:
         raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
 
 
-def open_source(place: str) -> CopySource:
-    """Return the source of a copy: a store in a folder or a database, or a file with a history.
+def _open_source(place: str) -> CopySource:
+    """Return the store in a folder or a database.
 
     Raises:
         NotFound: there is no memory.
@@ -126,8 +125,6 @@ def open_source(place: str) -> CopySource:
         from reverie.stores.postgres import PostgresStore
 
         return PostgresStore(place, analyse=analyze, create=False)
-    if is_history_file(resolve_path(place)):
-        return HistoryFile(resolve_path(place))
     database = _find_database(place)
     if not database.exists():
         raise NotFound(

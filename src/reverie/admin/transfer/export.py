@@ -18,18 +18,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, TypeVar
 
 from reverie.admin.transfer.batch import FoundTurns, FoundValue, ImportTerms, Item, Skipped, What
 from reverie.admin.transfer.formats.foreign import PIECE, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.change import Value, get_subject
-from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter, parse_values
 from reverie.domain.page import Page, Paragraph
@@ -37,7 +36,6 @@ from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import JsonObject
-from reverie.domain.text.validation import validate_progress
 from reverie.files.atomic import create_file
 from reverie.files.names import resolve_path
 from reverie.stores.protocol import Store
@@ -55,9 +53,6 @@ _T = TypeVar("_T", Record, Turn, SessionState, Page, Paragraph)
 
 _BATCH = 500
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport(JsonObject):
@@ -70,7 +65,6 @@ class ExportReport(JsonObject):
         turns: How many turns.
         pages: How many pages.
         paragraphs: How many paragraphs of logs.
-        left_out: What could not be read in the store and is missing in the export.
     """
 
     path: Path
@@ -79,7 +73,6 @@ class ExportReport(JsonObject):
     turns: int
     pages: int
     paragraphs: int
-    left_out: tuple[Skipped, ...] = ()
 
 
 def export(
@@ -89,7 +82,6 @@ def export(
     scope: str | Sequence[str] | None,
     at: datetime,
     overwrite: bool = False,
-    progress: Callable[[int], None] | None = None,
 ) -> ExportReport:
     """Write an export; the file gets its name when it is complete (see `Administration.export`).
 
@@ -98,111 +90,50 @@ def export(
     """
     every = scope is None or scope == EVERY_SCOPE
     scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
-    report = validate_progress(progress)
     path = resolve_path(target, name="target")
+    counts = dict.fromkeys(_COUNTED, 0)
     with create_file(path, overwrite=overwrite) as file:
-        run = _Export(store, scopes, file, report)
-        run.write(at)
-    return ExportReport(path=path, left_out=tuple(run.left_out), **run.counts)
 
+        def write(kind: str, data: Mapping[str, Any]) -> None:
+            line = json.dumps({"type": kind, **data}, ensure_ascii=False, allow_nan=False)
+            file.write(f"{line}\n".encode())
 
-@dataclass
-class _Export:
-    """State of one export.
-
-    Attributes:
-        store: The store.
-        scopes: The exported scopes; None for all.
-        file: The file.
-        progress: Receives the number of records and turns written since the last call.
-        counts: Number of exported things of each type.
-        left_out: What could not be read.
-    """
-
-    store: Store
-    scopes: tuple[str, ...] | None
-    file: BinaryIO
-    progress: Callable[[int], None]
-    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTED, 0)))
-    left_out: list[Skipped] = field(default_factory=list)
-
-    def write(self, at: datetime) -> None:
-        """Write everything in the scopes; pages and logs belong to the empty one."""
         made_at = timestamps.format_time(at)
-        header = {"format": FORMAT, "form": "jsonl", "version": VERSION, "made_at": made_at}
-        self._write_line({"type": "header", **header})
-        for record in self._iter_records():
-            self._put(record)
-            self.progress(1)
-        for overview in self._list_sessions():
-            self._put(overview.state)
-            for turn in self._iter_turns(overview):
-                self._put(turn)
-                self.progress(1)
-        if self.scopes is None or "" in self.scopes:
-            for page in self.store.pages():
-                self._put(page)
-            for log in self.store.logs():
-                for paragraph in self.store.paragraphs(page=log):
-                    self._put(paragraph)
-        self._write_line({"type": "end", **self.counts})
+        write("header", {"format": FORMAT, "form": "jsonl", "version": VERSION, "made_at": made_at})
+        for value in _iter_exported(store, scopes):
+            subject = get_subject(value)
+            write(subject, value.to_dict())
+            counts[f"{subject}s"] += 1
+        write("end", counts)
+    return ExportReport(path=path, **counts)
 
-    def _put(self, value: Value) -> None:
-        self._write_line({"type": get_subject(value), **value.to_dict()})
-        self.counts[f"{get_subject(value)}s"] += 1
 
-    def _write_line(self, data: dict[str, Any]) -> None:
-        self.file.write(f"{json.dumps(data, ensure_ascii=False, allow_nan=False)}\n".encode())
+def _iter_exported(store: Store, scopes: tuple[str, ...] | None) -> Iterator[Value]:
+    """Yield everything in the scopes, records in the order of their creation; pages and logs belong to the empty one.
 
-    def _iter_records(self) -> Iterator[Record]:
-        """Yield records, the oldest first, so that an import stores them in this order."""
-        wanted = Filter(scopes=self.scopes, archived=None)
-        before = sum(self.store.tally("kind", wanted).values())
-        ids = [record.id for record in self.store.find(wanted, order="created")]
-        missing = min(before, sum(self.store.tally("kind", wanted).values())) - len(ids)
-        if missing > 0:
-            self._leave_out("record", "the store", missing)
-        ids.reverse()
-        for start in range(0, len(ids), _BATCH):
-            batch = ids[start : start + _BATCH]
-            yield from self._read_readable(
-                batch, self.store.records, "record", lambda name: f"record {name!r}"
-            )
-
-    def _list_sessions(self) -> list[SessionOverview]:
-        overviews = self.store.sessions(scopes=self.scopes)
-        return sorted(overviews, key=lambda each: (each.state.created_at, each.state.id))
-
-    def _iter_turns(self, overview: SessionOverview) -> Iterator[Turn]:
+    Raises:
+        StoreCorrupt: something cannot be read.
+    """
+    wanted = Filter(scopes=scopes, archived=None)
+    before = sum(store.tally("kind", wanted).values())
+    ids = [record.id for record in store.find(wanted, order="created")][::-1]
+    if unread := max(0, min(before, sum(store.tally("kind", wanted).values())) - len(ids)):
+        raise StoreCorrupt(
+            f"{unread:,} records cannot be read: run `reverie doctor --fix`, then export again"
+        )
+    for start in range(0, len(ids), _BATCH):
+        yield from store.records(ids[start : start + _BATCH])
+    for overview in sorted(
+        store.sessions(scopes=scopes), key=lambda each: (each.state.created_at, each.state.id)
+    ):
         session = overview.state.id
-
-        def read(positions: Sequence[int]) -> list[Turn]:
-            return self.store.turns(session=session, start=positions[0], stop=positions[-1] + 1)
-
+        yield overview.state
         for start in range(0, overview.turns, _BATCH):
-            positions = range(start, min(start + _BATCH, overview.turns))
-            place = f"session {session!r}, position {{}}"
-            yield from self._read_readable(positions, read, "turn", place.format)
-
-    def _read_readable(
-        self,
-        keys: Sequence[_K],
-        read: Callable[[Sequence[_K]], list[_V]],
-        what: Literal["record", "turn"],
-        name: Callable[[_K], str],
-    ) -> list[_V]:
-        """Return what stands under some keys, and leave out what cannot be read."""
-        try:
-            return read(keys)
-        except StoreCorrupt:
-            if len(keys) > 1:
-                return [value for key in keys for value in self._read_readable([key], read, what, name)]
-            self._leave_out(what, name(keys[0]), 1)
-            return []
-
-    def _leave_out(self, what: Literal["record", "turn"], place: str, count: int) -> None:
-        detail = "it cannot be read; `check` names it"
-        self.left_out.append(Skipped(what=what, place=place, why="broken", detail=detail, count=count))
+            yield from store.turns(session=session, start=start, stop=min(start + _BATCH, overview.turns))
+    if scopes is None or "" in scopes:
+        yield from store.pages()
+        for log in store.logs():
+            yield from store.paragraphs(page=log)
 
 
 # -- the file -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,20 +91,10 @@ def copy(context: CommandContext, /, source: str, target: str) -> None:
     same to the last byte, and is compared with the original before the copy can be opened. An interrupted copy is
     continued by the same command. Stop programs that change the memory first.
 
-    If TO ends in .jsonl, a new file is written that has everything, change by change. Such a file can be FROM, too.
-
-    With --json: {"changes", "records", "sessions", "resumed_after": numbers}; for a file {"path", "changes"}.
+    With --json: {"changes", "records", "sessions", "resumed_after": numbers}.
     """
-    from reverie.admin.transfer.copying import copy_memory, open_source
-    from reverie.admin.transfer.history_file import write_history
-    from reverie.files.names import resolve_path
+    from reverie.admin.transfer.copying import copy_memory
 
-    if target.endswith(".jsonl"):
-        with closing(open_source(source)) as opened:
-            changes = write_history(opened, path := resolve_path(target))
-        text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
-        context.print_result(text, {"path": path, "changes": changes})
-        return
     with output.show_progress("changes", None, quiet=context.quiet or context.as_json) as advance:
         report = copy_memory(source, target, progress=advance)
     records, sessions = output.count(report.records, "record"), output.count(report.sessions, "session")
@@ -129,10 +119,9 @@ def export(context: CommandContext, /, target: str, scope: Sequence[str], overwr
     """Export the memory to TARGET as JSON lines, for other programs.
 
     The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. `reverie
-    copy` writes a file with the history and working memory too.
+    backup` has the history and working memory too, and `reverie history --json` prints the history.
 
-    With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers,
-    "left_out": [{"what", "place", "why", "detail", "count"}]}.
+    With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers}.
     """
     from reverie.memory import Memory
 
@@ -140,9 +129,6 @@ def export(context: CommandContext, /, target: str, scope: Sequence[str], overwr
         export_to = memory.admin.export if isinstance(memory, Memory) else memory.export
         report = export_to(target, scope=list(scope) or None, overwrite=overwrite)
     context.print_result(f"Exported to {report.path}: {_format_counts(report)}.", report)
-    if not context.as_json:
-        for each in report.left_out:
-            context.print_message(f"Left out: {each.place}: {each.detail}")
 
 
 # -- import ------------------------------------------------------------------------------------------------
@@ -184,11 +170,8 @@ def import_path(
     "why", "detail", "count"}], "revised": [{"session", "place", "withdrawn", "updated", "added", "metadata"}]}.
     """
     from reverie.admin.transfer import importer
-    from reverie.admin.transfer.history_file import is_history_file
 
     source = path.expanduser()
-    if is_history_file(source):
-        raise InvalidInput(f"{path.name!r} has a memory with its history. Run `reverie copy {path} FOLDER`.")
     detected = form or importer.detect_format(source)  # before a folder is created for it
     total = None
     if detected != FORMS[0] and not dry_run and (origin is None or sys.stderr.isatty()):
@@ -211,7 +194,7 @@ def import_path(
             memory = stack.enter_context(context.memory(store=":memory:"))
         progress = stack.enter_context(output.show_progress("items", total, quiet=context.quiet))
         imported = import_into(memory, progress, dry_run=dry_run)
-    context.print_result("\n".join(_describe_import(imported, path)), imported)
+    context.print_result("\n".join(_describe_import(imported, path, origin)), imported)
     if not (context.as_json or context.quiet):
         output.print_items(_describe_skipped(imported))
     if not imported.is_complete:
@@ -239,7 +222,7 @@ def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
     return answer
 
 
-def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
+def _describe_import(report: ImportReport, path: Path, origin: Origin | None) -> Iterator[str]:
     verb = "Would import" if report.dry_run else "Imported"
     yield f"{verb} from {path.resolve().name} ({report.form}): {_format_counts(report)}."
     if report.skipped:
@@ -253,7 +236,8 @@ def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
     if report.learned:
         yield f"Learned {output.count(report.learned, 'record')} from what the owner said."
     elif report.turns and not report.dry_run and report.form != FORMS[0]:
-        yield "Learned nothing: only the owner's words are learned from (--origin owner)."
+        hint = "" if origin == "owner" else ": only the owner's words are learned from (--origin owner)"
+        yield f"Learned nothing{hint}."
     verb = "Would update" if report.dry_run else "Updated"
     for each in report.revised:
         counts = {
