@@ -254,8 +254,8 @@ def test_blame_of_a_page_is_line_by_line(tmp_path: Path, clock: MovableClock) ->
     ]
     assert by == [
         (1, "# Notes", (1, "owner")),
-        (2, "Cy likes milk", (2, "dream")),
-        (3, "Ana likes tea", (3, "owner")),
+        (2, "Cy likes milk", (3, "owner")),
+        (3, "Ana likes tea", (1, "owner")),
     ]
     assert found.changes[1].brief == "content: 2 lines added, 1 line removed"
 

@@ -6,12 +6,9 @@ version is taken, and the result reports it. The caller finds the base version a
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import SequenceMatcher
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -22,13 +19,10 @@ from reverie.domain.record import MOST_LABELS, Record, merge_tags
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph)
 
-_TOGETHER: Mapping[type, tuple[tuple[str, ...], ...]] = MappingProxyType(
-    {Record: (("archived_at", "archive_reason"),), SessionState: (("window_start", "summary"),)}
+_TOGETHER: Mapping[type, tuple[str, ...]] = MappingProxyType(
+    {Record: ("archived_at", "archive_reason"), SessionState: ("window_start", "summary")}
 )
 """Fields that belong together, and are taken from the same side."""
-
-_MAX_CELLS = 100_000
-"""Most pairs of repeated lines that are compared; a larger section counts as rewritten."""
 
 
 # -- values ------------------------------------------------------------------------------------------------
@@ -73,47 +67,40 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
         >>> merge_values(old, ours, theirs).value.content
         'ONE\ntwo\nthree\n'
     """
-    for other in (ours, theirs):
-        if base is not None and (type(other) is not type(base) or other.id != base.id):
-            raise InvalidInput(f"{other.id!r} and {base.id!r} are different things: merge versions of one")
-    if type(ours) is not type(theirs) or ours.id != theirs.id:
-        raise InvalidInput(f"{ours.id!r} and {theirs.id!r} are different things: merge versions of one")
+    for one in (base, ours):
+        if one is not None and (type(one), one.id) != (type(theirs), theirs.id):
+            raise InvalidInput(f"{one.id!r} and {theirs.id!r} are different things: merge versions of one")
     if ours == theirs or theirs == base:
         return MergeResult(value=ours, conflicts=())
     if ours == base:
         return MergeResult(value=theirs, conflicts=())
     values: dict[str, Any] = {}
     conflicts: list[str] = []
-    for group in _iterate_field_groups(type(theirs)):
-        name = group[0]
-        mine, yours = ({each: getattr(side, each) for each in group} for side in (ours, theirs))
-        was = {each: getattr(base, each) for each in group} if base is not None else {}
-        if mine == yours or yours == was:
-            values |= mine
-        elif mine == was:
-            values |= yours
-        elif name in _MERGERS:
-            values[name] = _MERGERS[name](was.get(name), mine[name], yours[name])
+    mergers = {**_MERGERS, "content": _merge_pages} if isinstance(theirs, Page) else _MERGERS
+    for name in (each.name for each in fields(theirs)):
+        sides: list[Any] = [getattr(side, name, None) for side in (base, ours, theirs)]
+        was, mine, yours = sides
+        if mine == yours or (base is not None and yours == was):
+            values[name] = mine
+        elif base is not None and mine == was:
+            values[name] = yours
+        elif name in mergers:
+            values[name] = mergers[name](was, mine, yours)
         elif name == "metadata":
-            merged, clashing = _merge_mapping(was.get(name) or {}, mine[name], yours[name])
+            merged, clashing = _merge_mapping(was or {}, mine, yours)
             values[name] = MappingProxyType(merged)
             conflicts += [f"metadata.{key}" for key in clashing]
-        elif name == "content" and isinstance(theirs, Page):
-            values[name] = merge_text(was.get(name) or "", mine[name], yours[name])
         else:
-            values |= yours
-            conflicts += [each for each in group if mine[each] != yours[each]]
-    conflicts += _repair_invariants(values, ours, theirs)
+            values[name] = yours
+            conflicts.append(name)
+    for name in _list_mismatches(values, ours, theirs):
+        values[name] = getattr(theirs, name)
+        conflicts.append(name)
     return MergeResult(value=replace(theirs, **values), conflicts=tuple(dict.fromkeys(conflicts)))
 
 
-def _iterate_field_groups(kind: type) -> Iterator[tuple[str, ...]]:
-    """Yield the fields of a value in groups; most groups are single fields."""
-    together = _TOGETHER.get(kind, ())
-    for each in fields(kind):
-        group = next((group for group in together if each.name in group), (each.name,))
-        if group[0] == each.name:
-            yield group
+def _merge_pages(was: str | None, mine: str, yours: str) -> str:
+    return merge_text(was or "", mine, yours)
 
 
 def _merge_labels(old: Sequence[str] | None, mine: Sequence[str], yours: Sequence[str]) -> tuple[str, ...]:
@@ -150,18 +137,19 @@ def _merge_mapping(
     return result, clashing
 
 
-def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> list[str]:
-    """Take fields from `theirs` that are valid on both sides but not merged; return their names."""
-    wrong: list[str] = []
-    if isinstance(theirs, Record) and isinstance(ours, Record):
+def _list_mismatches(values: Mapping[str, Any], ours: object, theirs: object) -> Iterator[str]:
+    """Yield the fields that are valid on both sides but not merged, so that both have to come from one side."""
+    together = _TOGETHER.get(type(theirs), ())
+    sides = [[getattr(side, name) for name in together] for side in (ours, theirs)]
+    if [values[name] for name in together] not in sides:
+        yield from together
+    if isinstance(theirs, Record):
         start, end = values["valid_from"], values["valid_to"]
         if start is not None and end is not None and end < start:
-            wrong += ["valid_from", "valid_to"]
-        wrong += [name for name in ("references", "tags") if len(values[name]) > MOST_LABELS]
+            yield from ("valid_from", "valid_to")
+        yield from (name for name in ("references", "tags") if len(values[name]) > MOST_LABELS)
     if isinstance(theirs, Page) and len(values["content"]) > LONGEST_PAGE:
-        wrong.append("content")
-    values |= {name: getattr(theirs, name) for name in wrong}
-    return wrong
+        yield "content"
 
 
 # -- texts -------------------------------------------------------------------------------------------------
@@ -172,8 +160,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
 
     The result has every line that a side added or changed. A line that a side removed is left out, unless the other
     side changed it. Where both sides changed the same place, the result has both versions, `theirs` first, with common
-    lines once. There are no conflict markers. A section with over 100,000 pairs of repeated lines counts as
-    rewritten; its lines may be doubled, but are never lost.
+    lines once. There are no conflict markers. Repeated lines may be doubled in a long text, but are never lost.
 
     Args:
         base: The common base version; lines end in `\n`.
@@ -202,36 +189,20 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
 def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return the common items of two sequences, as pairs of ascending positions.
 
-    First the equal items at the beginning and end are paired. Then follow the items that occur once in both, as many
-    as have the same order, and the longest common subsequence of the others. Time is nearly linear; a section of
-    repeated items costs at most a million comparisons.
+    Of 200 items or more, those that are over a hundredth of them only count at the beginning, at the end and beside
+    others, so the time stays short for texts of repeated lines.
 
     Example:
         >>> match_items(["a", "b", "c"], ["a", "x", "c"])
         [(0, 0), (2, 2)]
     """
-    matches: list[tuple[int, int]] = []
-    todo = [(0, len(old), 0, len(new))]
-    while todo:
-        low, high, start, stop = todo.pop()
-        while low < high and start < stop and old[low] == new[start]:
-            matches.append((low, start))
-            low, start = low + 1, start + 1
-        while low < high and start < stop and old[high - 1] == new[stop - 1]:
-            high, stop = high - 1, stop - 1
-            matches.append((high, stop))
-        if low == high or start == stop:
-            continue
-        anchors = _find_anchors(old[low:high], new[start:stop])
-        if not anchors:
-            if (high - low) * (stop - start) <= _MAX_CELLS:
-                blocks = SequenceMatcher(None, old[low:high], new[start:stop], False).get_matching_blocks()
-                matches += [(low + i + n, start + j + n) for i, j, size in blocks for n in range(size)]
-            continue
-        edges = [(low - 1, start - 1), *((low + i, start + j) for i, j in anchors), (high, stop)]
-        matches += edges[1:-1]
-        todo += [(i + 1, k, j + 1, m) for (i, j), (k, m) in pairwise(edges)]
-    return sorted(matches)
+    shorter = min(len(old), len(new))
+    head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
+    tail = next((n for n in range(shorter - head) if old[-1 - n] != new[-1 - n]), shorter - head)
+    inner = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
+    blocks = [(head + i, head + j, size) for i, j, size in inner.get_matching_blocks()]
+    blocks = [(0, 0, head), *blocks, (len(old) - tail, len(new) - tail, tail)]
+    return [(i + n, j + n) for i, j, size in blocks for n in range(size)]
 
 
 def find_changed_ranges(
@@ -318,24 +289,3 @@ def _is_within(short: list[str], long: list[str]) -> bool:
     if not short:
         return True
     return "\n".join(["", *short, ""]) in "\n".join(["", *long, ""])
-
-
-def _find_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return items that occur once on both sides; as many as have the same order."""
-    old_counts, new_counts = Counter(old), Counter(new)
-    places = {item: j for j, item in enumerate(new) if new_counts[item] == 1}
-    pairs = [(i, places[item]) for i, item in enumerate(old) if old_counts[item] == 1 and item in places]
-    tails: list[int] = []  # the smallest end of an ascending run of each length
-    ends: list[int] = []  # and which pair that is
-    before: list[int] = []
-    for n, (_, j) in enumerate(pairs):
-        length = bisect_left(tails, j)
-        before.append(ends[length - 1] if length else -1)
-        tails[length : length + 1] = [j]
-        ends[length : length + 1] = [n]
-    run = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        run.append(pairs[at])
-        at = before[at]
-    return run[::-1]
