@@ -69,16 +69,11 @@ export interface ExplainedPromptOutput {
   session: string;
   position: number;
   at: string;
-  sequence: number;
-  asked: boolean;
-  soft_tokens: number;
   hard_tokens: number;
   tokens: { [name: string]: number };
-  cut: string[];
   replayed_messages: number;
   replayed_tokens: number;
   standing: string[];
-  erased: number;
   total: number;
   question: string | null;
   lines: PromptLineOutput[];
@@ -349,13 +344,11 @@ export interface Promotion {
 /** One candidate of a context, with its present content; None if it is gone. */
 export interface PromptLineOutput {
   id: string;
-  type: "record" | "turn" | "paragraph";
+  type: "record" | "turn" | "session" | "paragraph";
   verdict: "selected" | "perhaps related" | "twice" | "untrusted" | "does not hold now" | "empty" | "weak" | "in every prompt" | "says the same" | "in the replayed turns" | "already shown" | "over the limit" | "over the layer's limit" | "over the budget";
   score: number;
   tokens: number;
   recent: boolean;
-  shown_at: number | null;
-  parts: { [name: string]: number };
   content: string | null;
 }
 
@@ -364,16 +357,11 @@ export interface PromptOutput {
   session: string;
   position: number;
   at: string;
-  sequence: number;
-  asked: boolean;
-  soft_tokens: number;
   hard_tokens: number;
   tokens: { [name: string]: number };
-  cut: string[];
   replayed_messages: number;
   replayed_tokens: number;
   standing: string[];
-  erased: number;
   total: number;
 }
 

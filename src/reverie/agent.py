@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from reverie.context.pack import Pack
 from reverie.domain.conversation import ToolCall
@@ -31,6 +31,9 @@ from reverie.session import Session
 from reverie.stores.telemetry import ask_model
 from reverie.tools import Tool, Toolset
 from reverie.tools.large_results import LargeResultStore, add_working_tools
+
+if TYPE_CHECKING:
+    from reverie.scoped import ScopedMemory
 
 _log = logging.getLogger("reverie")
 
@@ -72,13 +75,6 @@ class TurnResult:
     wishes: tuple[WishResult, ...] = ()
 
 
-class ToolProvider(Protocol):
-    """Source of tools for a model: a `Memory` or a `ScopedMemory`."""
-
-    def tools(self, *, session: str | None = None) -> Toolset:
-        """Return the tools that a model may call."""
-
-
 class Agent:
     """One conversation with a model that remembers. One turn at a time; `stop` may come from any thread."""
 
@@ -88,7 +84,7 @@ class Agent:
         *,
         model: Model | Answering | str | None,
         tools: Sequence[Tool] | None = None,
-        memory: ToolProvider | None = None,
+        memory: ScopedMemory | None = None,
         instructions: str = "",
         done: Callable[[], None] = lambda: None,
         related: Callable[[str], str] | None = None,

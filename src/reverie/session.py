@@ -13,7 +13,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
-from reverie.context.candidates import StaticContext
+from reverie.context.candidates import PackInput, StaticContext
 from reverie.context.pack import Pack, build
 from reverie.context.retrieval import Retriever
 from reverie.context.window import ShownBuffer, trim_window
@@ -41,7 +41,7 @@ from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.repositories import daily_notes
 from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
-from reverie.repositories.prompt_log import PromptLogBuffer
+from reverie.repositories.prompt_log import build_prompt_cursors
 from reverie.repositories.wishes import SessionObserver, WishFulfiller, WishResult, split_by_recording
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
@@ -114,7 +114,7 @@ class Session:
         self._window: tuple[Turn, ...] = ()
         self._next = 0
         self._shown = ShownBuffer(id)
-        self._prompt_log = PromptLogBuffer(id)
+        self._prompts: dict[int, tuple[PackInput, Pack]] = {}  # by the turn, until they are logged
         self._gatherer = PackGatherer(
             self._store, recaller, settings, self._clock, standing, self.working.list
         )
@@ -354,7 +354,7 @@ class Session:
             span.measure("reverie.pack.tokens", pack.diagnostics.tokens, by="section")
         if record_shown:
             with self._lock:
-                self._prompt_log.add(given, pack, asked=any(t.position == given.now_at for t in given.replay))
+                self._prompts[given.now_at] = given, pack
                 begin = given.replay[0].position if given.replay else given.now_at
                 self._shown.add([*pack.hits, *pack.standing], since=begin, at=given.now_at)
             self._count({"prompt": 1})
@@ -529,7 +529,7 @@ class Session:
             StoreUnavailable: the store cannot be written.
         """
         with self._lock:
-            if (self._prompt_log or not self._shown.is_stored) and self._stored is not None:
+            if (self._prompts or not self._shown.is_stored) and self._stored is not None:
                 self._commit([])
             return self._shown.is_stored
 
@@ -538,7 +538,7 @@ class Session:
         with self._lock:
             self._sequence, self._stored, self._window, self._next = -1, None, (), 0
             self._shown = ShownBuffer(self.id)
-            self._prompt_log.clear()
+            self._prompts.clear()
 
     # -- inside ----------------------------------------------------------------------------------------
 
@@ -608,7 +608,7 @@ class Session:
         counters = self._shown.list_counters()
         cursors = self._shown.build_cursors(is_restart=is_restart)
         cursors |= dict.fromkeys(counters, timestamps.format_time(now))
-        cursors |= self._prompt_log.build_cursors(self._store, edits)
+        cursors |= build_prompt_cursors(self._store, self.id, self._prompts)
         rows = self._store.commit(
             edits,
             actor=self._writer.actor,
@@ -618,7 +618,7 @@ class Session:
             counts=dict.fromkeys(counters, 1) or None,
         )
         self._shown.mark_stored(is_restart=is_restart)
-        self._prompt_log.clear()
+        self._prompts.clear()
         if rows:
             self._take_in(rows)
             self._writer.publish(rows)

@@ -9,13 +9,11 @@ import pytest
 
 from reverie import Memory
 from reverie.domain.conversation import ToolCall, Turn
-from reverie.domain.errors import InvalidInput
 from reverie.domain.provenance import is_typed, mark_origins
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.escaping import NOTICE
 from reverie.session import Session
 from reverie.settings import Settings
-from reverie.tools.trust_guard import guard_trust
 from tests.factories import make_turn
 
 CASES = json.loads((Path(__file__).parent / "provenance.json").read_text(encoding="utf-8"))
@@ -103,15 +101,19 @@ def test_tools_do_not_rewrite_what_is_trusted_with_a_tools_word(memory: Memory) 
     fact = memory.save("Mara pays the invoices").record
     chat = memory.session("chat:1")
     hear(chat, "fetch_page", "Boats")
-    guarded = guard_trust(memory, chat)
-    with pytest.raises(InvalidInput, match="not confirmed"):
-        guarded.update(fact.id, content="Nobody pays the invoices")
-    with pytest.raises(InvalidInput, match="stands in every prompt"):
-        guarded.pages.append("MEMORY.md", "Nobody pays the invoices")
-    assert guarded.update(fact.id, tags=["money"]).origin == "owner"
-    saved = guarded.save("Nobody pays the invoices").record
-    assert saved.origin in UNTRUSTED
-    assert guarded.update(saved.id, content="Nobody ever pays", origin="owner").origin in UNTRUSTED
+    tools = memory.tools(session=chat.id, groups=["long_term", "memory", "pages"])
+
+    def update(id: str, **changes: object) -> str:
+        return tools.call("memory", {"operation": "update", "id": id, **changes}).text
+
+    assert "not confirmed" in update(fact.id, content="Nobody pays the invoices")
+    assert "stands in every prompt" in tools.call("edit_memory", {"new": "Nobody pays the invoices"}).text
+    assert "Updated" in update(fact.id, tags=["money"])
+    assert memory.get(fact.id).origin == "owner"  # type: ignore[union-attr]
+    saved = tools.call("save_memory", {"content": "Nobody pays the invoices"}).data["id"]  # type: ignore[index]
+    assert memory.get(saved).origin in UNTRUSTED  # type: ignore[union-attr]
+    assert "Updated" in update(saved, content="Nobody ever pays")
+    assert memory.get(saved).origin in UNTRUSTED  # type: ignore[union-attr]
 
 
 def test_a_sentence_of_small_words_is_looked_at_too(memory: Memory) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reverie import InvalidInput, Memory, NotFound, Settings
+from reverie import Memory, NotFound, Settings
 from reverie.domain.scope import visible_scopes
 from reverie.repositories import prompt_log
-from reverie.repositories.prompt_log import MAX_SESSION_ENTRIES, PromptLog, decode_entry, encode_entry
+from reverie.repositories.prompt_log import MAX_SESSION_ENTRIES, PromptLog
 from reverie.scoped import ScopedMemory
 from tests.factories import MovableClock
 
@@ -47,14 +47,13 @@ def test_an_entry_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     line = next(each for each in logged.entry.lines if each.id == fact.id)
     assert line.verdict == "selected"
     assert line.score > 0
-    assert line.parts["relevance"] > 0
     assert logged.entry.standing == (rule.id,)
     assert logged.contents == {fact.id: FACT, rule.id: rule.content}
     assert logged.entry.total == sum(logged.entry.tokens.values()) <= logged.entry.hard_tokens
     assert memory.admin.prompts.list() == memory.admin.prompts.list(CHAT) == [logged.entry]
 
 
-def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memory: Memory) -> None:
+def test_the_question_of_a_prompt_is_what_was_searched_for(memory: Memory) -> None:
     memory.save(FACT)
     session = memory.session(CHAT)
     session.context("Where is the spare key?")
@@ -63,7 +62,7 @@ def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memor
     session.add_many([{"role": "user", "content": "Thanks"}])
     assert [memory.admin.prompts.get(CHAT, position).question for position in (0, 1)] == [
         "Where is the spare key?",
-        None,
+        "Something that nobody says",
     ]
 
 
@@ -87,29 +86,17 @@ def test_a_preview_and_a_memory_that_records_nothing_leave_no_entry(memory: Memo
         memory.admin.prompts.get(CHAT, 0)
 
 
-def test_the_content_of_a_memory_is_not_in_its_entries(memory: Memory) -> None:
-    memory.save(FACT)
-    ask(memory, "Where is the spare key of the boat house?")
-    (text,) = memory._store.cursors("receipt:").values()
-    assert not any(word in text for word in ("key", "boat", "shutter", "Where"))
-    assert len(text) < 1_500
-    entry = memory.admin.prompts.list()[0]
-    assert decode_entry(entry.session, encode_entry(entry)) == entry
-    with pytest.raises(InvalidInput, match="not an entry"):
-        decode_entry(CHAT, "2025-01-15T10:31:00Z [1]")
-
-
 def test_the_room_of_entries_is_bounded(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_log, "MAX_ENTRIES", 5)
     session = memory.session(CHAT)
-    for _ in range(MAX_SESSION_ENTRIES // 2 + 3):
+    for _ in range(MAX_SESSION_ENTRIES // 2 + 28):
         session.context("Where is the key?")
         session.add_many([{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "There."}])
     kept = memory.admin.prompts.list(CHAT, limit=None)
     assert len(kept) <= MAX_SESSION_ENTRIES // 2
-    assert kept[0].position == MAX_SESSION_ENTRIES + 4
+    assert kept[0].position == MAX_SESSION_ENTRIES + 54
     for chat in ("a", "b"):
         clock.move(seconds=1)
         ask(memory, "Where is it?", chat=chat)
@@ -138,6 +125,7 @@ def test_a_deleted_session_takes_its_entries_along(memory: Memory) -> None:
     ask(memory, "Where is the key?", chat=f"{CHAT}:1")
     memory.delete_session(CHAT)
     assert [entry.session for entry in memory.admin.prompts.list()] == [f"{CHAT}:1"]
+    assert len(memory._store.cursors("prompt:")) == 1
 
 
 # -- erasure -------------------------------------------------------------------------------------------
@@ -159,10 +147,8 @@ def test_an_erased_record_is_in_no_entry(memory: Memory) -> None:
         *(each.id for each in logged.entry.lines),
         *logged.entry.standing,
     }
-    assert logged.entry.erased == 2
-    assert not any(
-        name in text for name in (fact.id, rule.id) for text in memory._store.cursors("receipt:").values()
-    )
+    stored = str(memory._store.cursors("prompt:"))
+    assert not any(text in stored for text in (fact.id, rule.id, FACT))
 
 
 def test_an_erased_session_leaves_neither_name_nor_entry(memory: Memory) -> None:
@@ -183,7 +169,6 @@ def test_the_paragraphs_of_a_page_go_from_entries_when_a_line_of_it_is_erased(me
     memory.admin.forget(match="sings in the choir of Saint Mary")
     logged = memory.admin.prompts.get(CHAT, position)
     assert "paragraph" not in [each.type for each in logged.entry.lines]
-    assert logged.entry.erased >= 1
 
 
 def test_the_exact_text_of_a_prompt_is_stored_line_by_line_with_reasons(memory: Memory) -> None:
@@ -212,11 +197,3 @@ def test_a_prompt_whose_text_was_erased_shows_what_is_left_and_says_so(memory: M
     assert [(line.id, line.text, bool(line.reason)) for line in explained.text] == [(fact.id, FACT, True)]
     assert not any("Askholmen" in line.text for line in explained.text)
     assert b"northern pier" not in list_bytes(memory)
-
-
-def test_the_texts_of_prompts_are_bounded_and_go_with_their_session(memory: Memory) -> None:
-    for number in range(prompt_log.MAX_SESSION_TEXTS + 3):
-        ask(memory, f"Question {number}?")
-    assert len(memory._store.cursors("prompt:")) <= prompt_log.MAX_SESSION_TEXTS
-    memory.delete_session(CHAT)
-    assert memory._store.cursors("prompt:") == {}

@@ -1,4 +1,4 @@
-"""An answer too long for a prompt is set aside in working memory, and an index takes its place."""
+"""An answer too long for a prompt is set aside in working memory, split where a reader would split it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
+from reverie.tools.large_results import split_text
 from tests.factories import MovableClock, build_parameters
 from tests.profiles import examples
 
@@ -67,7 +68,7 @@ def test_a_long_answer_is_replaced_by_an_index_of_its_pieces(working: WorkingMem
     ]
     assert told.data == {
         "pieces": [{"key": key, "characters": len(working.get(key) or "")} for key in keys],
-        "rest": [],
+        "rest": None,
     }
     assert "".join(working.get(key) or "" for key in keys) == PAGE
     assert {entry.category for entry in working.list()} == {"tool-results"}
@@ -178,8 +179,6 @@ def test_a_tool_by_itself_and_a_function_are_wrapped_too(working: WorkingMemory)
     assert together(working, "fetch") == "word " * 200
     later = with_chunking(fetch_later, working, most_tokens=LIMIT)
     assert asyncio.run(later("later ")).startswith("The answer of fetch_later has 600 characters")
-    by_itself = with_chunking(lambda url: fetch_later(url), working, most_tokens=LIMIT)
-    assert "has 700 characters" in asyncio.run(by_itself("sooner "))
     assert with_chunking(lambda: 3, working)() == 3
     with pytest.raises(InvalidInput, match="5 cannot be called"):
         with_chunking(5, working)  # type: ignore[type-var]
@@ -197,3 +196,25 @@ def test_a_memory_that_cannot_be_written_does_not_lose_the_answer(
     assert "working memory cannot be written now. It begins:" in told.text
     assert PAGE[:100] in told.text
     assert "could not be set aside" in caplog.text
+
+
+# -- splitting -------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(text=st.text(alphabet="ab \n#`\r~é\u0301", max_size=300), longest=st.integers(1, 40))
+def test_the_pieces_are_the_text_and_none_is_too_long(text: str, longest: int) -> None:
+    cut = split_text(text, longest)
+    assert "".join(cut) == text
+    assert all(len(piece) <= longest for piece in cut)
+    assert all(cut) or cut == [""]
+
+
+def test_a_text_is_split_at_the_largest_heading_else_blank_lines_else_lines_and_words() -> None:
+    text = "# One\n" + "a" * 40 + "\n## Two\n" + "b" * 40 + "\n# Three\n" + "c" * 30 + "\n## Four\nd\n"
+    assert [piece.split("\n")[0] for piece in split_text(text, 110)] == ["# One", "# Three"]
+    assert [piece.split("\n")[0] for piece in split_text(text, 60)] == ["# One", "## Two", "# Three"]
+    blocks = ["one one\none one\n\n", "two two\ntwo two\n\n", "three three\n"]
+    assert split_text("".join(blocks), 20) == blocks
+    assert split_text("one two\nthree\nfour\n", 14) == ["one two\nthree\n", "four\n"]
+    assert split_text("one two three four", 9) == ["one two ", "three ", "four"]

@@ -19,7 +19,7 @@ from reverie.domain.record import Record
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import Hit
-from reverie.tools.trust_guard import MemoryLike, guard_trust
+from reverie.tools.trust_guard import OriginGuard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,9 +231,8 @@ class FILTools:
             session: The conversation in which a model calls them. After the result of a tool, a text that the
                 owner did not say has the origin of the tool. None where a program calls them.
         """
-        self._memory: MemoryLike = memory
-        if session is not None:
-            self._memory = guard_trust(memory, memory.session(session))
+        self._memory = memory
+        self._guard = OriginGuard(None if session is None else memory.session(session))
 
     def remember_fil(
         self,
@@ -257,7 +256,7 @@ class FILTools:
             if isinstance(texts, str):
                 raise InvalidInput(f"{name} are {texts!r}: pass a list, such as [{texts!r}]")
         records = [
-            NewRecord(content=text, kind=kind, source=source, origin="agent")
+            NewRecord(content=text, kind=kind, source=source, origin=self._guard.determine(text))
             for kind, texts in zip(KINDS, (findings, insights, lessons), strict=True)
             for text in texts
         ]

@@ -1,8 +1,8 @@
-"""The prompt log: which contexts a model was given, and why each line was in them.
+"""The prompt log: which prompts a model was given, and why each line was in them.
 
-An entry has ids and numbers, no text. The exact texts of the last prompts of a session are stored separately; an
-erasure removes all of them. Without its text a prompt shows its rules and recalled lines with their present words. A
-session stores the entry of a context with its next change.
+An entry has ids, numbers, the question and the exact text. An erasure removes the texts of all entries. Without its
+text a prompt shows its rules and recalled lines with their present words. A session stores the entry of a prompt with
+its next change.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import builtins
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from reverie.context.candidates import CandidateDecision, PackInput, Verdict
+from reverie.context.candidates import PackInput, Verdict
 from reverie.context.pack import Pack
-from reverie.context.retrieval import query_from_message
-from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.lazy_regex import defer_regex
@@ -34,22 +35,16 @@ from reverie.stores.protocol import Store
 RETENTION = timedelta(days=30)
 """Lifetime of an entry."""
 
-MAX_ENTRIES = 2_000
+MAX_ENTRIES = 1_000
 """Largest number of entries of a memory. Older ones are removed when a session begins, so there may be more."""
 
-MAX_SESSION_ENTRIES = 200
-"""Entries of a session. A later entry replaces the one 200 positions before."""
+MAX_SESSION_ENTRIES = 50
+"""Entries of a session. A later entry replaces the one 50 positions before."""
 
-MAX_SESSION_TEXTS = 50
-"""Prompts of a session whose exact text is stored. A later one replaces the text 50 positions before."""
-
-_TEXT_PREFIX = "prompt:"  # of the cursors of texts, each with its session and a number up to 50
-_PREFIX = "receipt:"  # of the cursors of entries, each with its session and a number up to 200
+_PREFIX = "prompt:"  # of the cursors of entries, each with its session and a number up to 50
 _PRUNE_INTERVAL = 100  # positions of a session
 
 _log = logging.getLogger("reverie")
-
-LineType = Literal["record", "turn", "paragraph"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,58 +58,41 @@ class PromptLogLine:
         score: 0 to 1.
         tokens: Tokens of its line.
         recent: Whether it was a candidate because it is recent, since little was found on the first turn.
-        shown_at: The position of the replayed turn for which it was already shown; None otherwise.
-        parts: The parts of its score by name, for a selected candidate.
     """
 
     id: str
-    type: LineType
+    type: Literal["record", "turn", "session", "paragraph"]
     verdict: Verdict
     score: float
     tokens: int
     recent: bool = False
-    shown_at: int | None = None
-    parts: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-
-
-_LINE_FIELDS = tuple(each.name for each in fields(PromptLogLine))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptLogEntry:
-    """Contents of one context in ids and numbers.
+    """Contents of one prompt in ids and numbers.
 
     Attributes:
         session: The session.
         position: Position of the user's turn that was answered.
         at: When the context was made; the last time, if it was made several times for one turn.
-        sequence: Number of the newest change at that time.
-        asked: Whether the search was for that turn.
-        soft_tokens: The soft budget.
         hard_tokens: The hard budget.
         tokens: Tokens of each section.
-        cut: Sections that did not fit completely.
         replayed_messages: Number of replayed messages.
         replayed_tokens: Their tokens, outside the budget.
         standing: Ids of the rules.
         lines: The candidates, best first.
-        erased: Number of candidates that were erased later.
     """
 
     session: str
     position: int
     at: datetime
-    sequence: int
-    asked: bool
-    soft_tokens: int
     hard_tokens: int
     tokens: Mapping[str, int]
-    cut: tuple[str, ...]
     replayed_messages: int
     replayed_tokens: int
     standing: tuple[str, ...]
     lines: tuple[PromptLogLine, ...]
-    erased: int = 0
 
     @property
     def total(self) -> int:
@@ -152,7 +130,7 @@ class ExplainedPrompt:
 
     Attributes:
         entry: The entry.
-        question: The text that was searched for; None if that cannot be determined any more.
+        question: The text that was searched for; None if it is no longer stored.
         contents: What the rules and candidates say now, by id, without those that are gone.
         text: The prompt line by line, each with its reason.
         is_rebuilt: Whether the exact text is no longer stored, so that `text` has only the rules and the recalled
@@ -238,8 +216,8 @@ def explain_pack(pack: Pack) -> tuple[PromptLine, ...]:
 class PromptLog:
     """Prompt log of the sessions of some scopes. Safe to use from several threads.
 
-    `Session.context` logs one entry for each turn of a user. Entries stay for thirty days: of the last 200 turns of a
-    session, and about 2,000 in all.
+    `Session.context` logs one entry for each turn of a user. Entries stay for thirty days: of the last 50 turns of a
+    session, and about 1,000 in all.
     """
 
     def __init__(
@@ -271,21 +249,18 @@ class PromptLog:
         if session is not None:
             session = self._resolve(session)
         entries: builtins.list[PromptLogEntry] = []
-        visible: dict[str, bool] = {}
+        is_visible = cache(self._is_visible)
         stored = self._store.cursors(_build_prefix(session))
-        times = {name: text.partition(" ")[0] for name, text in stored.items()}
-        for name in sorted(stored, key=times.__getitem__, reverse=True):
+        for name, text in sorted(stored.items(), key=itemgetter(1), reverse=True):
             owner = _get_session(name)
-            if limit is not None and len(entries) > limit and times[name] < format_time(entries[-1].at):
+            if len(entries) == limit:
                 break
-            if owner not in visible:
-                visible[owner] = session in (None, owner) and self._is_visible(owner)
-            try:
-                entries += [decode_entry(owner, stored[name])] if visible[owner] else []
-            except InvalidInput as error:
-                _log.warning("the entry %r of the prompt log cannot be read and is left out: %s", name, error)
-        entries.sort(key=lambda entry: (entry.at, entry.position), reverse=True)
-        return entries if limit is None else entries[:limit]
+            if session in (None, owner) and is_visible(owner):
+                try:
+                    entries.append(_decode(owner, text).entry)
+                except InvalidInput as error:
+                    _log.warning("the entry %r of the prompt log cannot be read: %s", name, error)
+        return entries
 
     def get(self, session: str, position: int) -> ExplainedPrompt:
         """Return the entry of one prompt, with its texts.
@@ -301,42 +276,36 @@ class PromptLog:
         validate_count(position, name="position", least=0)
         session = self._resolve(session)
         text = self._store.cursor(_build_cursor(session, position))
-        entry = None if text is None else decode_entry(session, text)
-        if entry is None or entry.position != position or not self._is_visible(session):
+        stored = None if text is None else _decode(session, text)
+        if stored is None or stored.entry.position != position or not self._is_visible(session):
             raise NotFound(
                 f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
-        with self._store.reading():
-            turns = self._store.turns(session=session, start=position, stop=position + 1)
-            contents = self._read_contents(entry)
-            parts = self._read_parts(entry)
+        entry, contents = stored.entry, self._read_contents(stored.entry)
         verdicts = {line.id: (line.verdict, line.recent) for line in entry.lines}
+        is_rebuilt = stored.parts is None
         return ExplainedPrompt(
             entry=entry,
-            question=turns[0].content if turns and entry.asked else None,
+            question=stored.question,
             contents=contents,
-            text=_rebuild_text(entry, contents) if parts is None else explain_parts(parts, verdicts),
-            is_rebuilt=parts is None,
+            text=_rebuild_text(entry, contents)
+            if is_rebuilt
+            else explain_parts(stored.parts or (), verdicts),
+            is_rebuilt=is_rebuilt,
         )
 
     def _read_contents(self, entry: PromptLogEntry) -> dict[str, str]:
         """Return the present contents of the rules and candidates of an entry that are still there."""
         ids = [*entry.standing, *(line.id for line in entry.lines)]
-        store = self._store
-        of_pages = PageIndex(store).read().list_all()
-        found: list[Record | Turn | Paragraph] = [*store.records(ids), *store.turns(ids)]
-        found += [*store.paragraphs(ids), *of_pages]
+        with self._store.reading():
+            found: builtins.list[Record | Turn | Paragraph] = [
+                *self._store.records(ids),
+                *self._store.turns(ids),
+                *self._store.paragraphs(ids),
+                *PageIndex(self._store).read().list_all(),
+            ]
         contents = {each.id: each.content for each in found}
         return {name: contents[name] for name in ids if name in contents}
-
-    def _read_parts(self, entry: PromptLogEntry) -> Sequence[tuple[str, str]] | None:
-        """Return the parts of the text that is stored for an entry; None without one."""
-        text = self._store.cursor(_build_text_cursor(entry.session, entry.position)) or ""
-        at, _, document = text.partition(" ")
-        try:
-            return json.loads(document) if at == format_time(entry.at) else None
-        except ValueError:  # a secret was redacted in it
-            return None
 
     def _is_visible(self, session: str) -> bool:
         state = self._store.session(session)
@@ -361,101 +330,61 @@ def _rebuild_text(entry: PromptLogEntry, contents: Mapping[str, str]) -> tuple[P
 # -- writing -------------------------------------------------------------------------------------------
 
 
-class PromptLogBuffer:
-    """Contexts of one session that wait to be logged with its next turn; the session's lock guards them."""
-
-    def __init__(self, session: str) -> None:
-        self._session = session
-        self._packs: dict[int, tuple[PackInput, Pack, bool]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._packs)
-
-    def add(self, pack_input: PackInput, pack: Pack, *, asked: bool) -> None:
-        """Add the context of a turn; it replaces an earlier one for the same turn."""
-        self._packs[pack_input.now_at] = (pack_input, pack, asked)
-
-    def build_cursors(self, store: Store, changes: Sequence[Change]) -> dict[str, str | None]:
-        """Return the cursors to set in the transaction of some changes.
-
-        A message that was asked about before it was added is known by the turn that is among the changes.
-        """
-        cursors: dict[str, str | None] = {}
-        added = {each.after.position: each.after for each in changes if isinstance(each.after, Turn)}
-        for position, (pack_input, pack, asked) in self._packs.items():
-            turn = added.get(position)
-            is_turn = turn is not None and query_from_message(turn.content) == pack_input.query
-            entry = _build_entry(self._session, pack_input, pack, asked=asked or is_turn)
-            cursors[_build_cursor(self._session, position)] = encode_entry(entry)
-            text = json.dumps(pack.parts, ensure_ascii=False)
-            cursors[_build_text_cursor(self._session, position)] = f"{format_time(entry.at)} {text}"
-            if position % _PRUNE_INTERVAL == 0:
-                cursors = {**_find_old_entries(store, pack_input.now), **cursors}
-        return cursors
-
-    def clear(self) -> None:
-        """Drop the contexts, because they were logged or the session is being deleted."""
-        self._packs.clear()
+def build_prompt_cursors(
+    store: Store, session: str, prompts: Mapping[int, tuple[PackInput, Pack]]
+) -> dict[str, str | None]:
+    """Return the cursors that log the prompts of a session, by the positions of their turns."""
+    cursors: dict[str, str | None] = {}
+    for position, (given, pack) in prompts.items():
+        if position % _PRUNE_INTERVAL == 0:
+            cursors |= _find_old_entries(store, given.now)
+        stored = _StoredPrompt(_build_entry(session, given, pack), pack.query, pack.parts)
+        cursors[_build_cursor(session, position)] = _encode(stored)
+    return cursors
 
 
-def _build_entry(session: str, pack_input: PackInput, pack: Pack, *, asked: bool) -> PromptLogEntry:
+def _build_entry(session: str, given: PackInput, pack: Pack) -> PromptLogEntry:
+    lines = (
+        PromptLogLine(
+            id=each.hit.id,
+            type=each.hit.type,
+            verdict=each.verdict,
+            score=round(each.hit.score, 3),
+            tokens=each.tokens,
+            recent=each.recent,
+        )
+        for each in pack.choices
+    )
     return PromptLogEntry(
         session=session,
-        position=pack_input.now_at,
-        at=pack_input.now,
-        sequence=pack_input.sequence,
-        asked=asked,
-        soft_tokens=pack.soft_tokens,
+        position=given.now_at,
+        at=given.now,
         hard_tokens=pack.hard_tokens,
         tokens=pack.diagnostics.tokens,
-        cut=pack.cut,
         replayed_messages=len(pack.replay.messages),
         replayed_tokens=pack.replay.tokens,
         standing=tuple(hit.id for hit in pack.standing),
-        lines=tuple(map(_build_line, pack.choices)),
-    )
-
-
-def _build_line(choice: CandidateDecision) -> PromptLogLine:
-    hit = choice.hit
-    is_selected = choice.verdict == "selected"
-    return PromptLogLine(
-        id=hit.id,
-        type="record" if hit.record is not None else "turn" if hit.turn is not None else "paragraph",
-        verdict=choice.verdict,
-        score=round(hit.score, 3),
-        tokens=choice.tokens,
-        recent=choice.recent,
-        shown_at=choice.shown_at,
-        parts={name: round(value, 3) for name, value in hit.explanation.parts.items()} if is_selected else {},
+        lines=tuple(lines),
     )
 
 
 def _find_old_entries(store: Store, now: datetime) -> dict[str, None]:
     """Return the cursors of entries that are too old or too many."""
     stored = store.cursors(_PREFIX)
-    times = {name: text.partition(" ")[0] for name, text in stored.items()}  # in UTC, so they sort as text
-    newest = sorted(times, key=times.__getitem__, reverse=True)
-    first = format_time(now - RETENTION)
-    old = {name: None for number, name in enumerate(newest) if number >= MAX_ENTRIES or times[name] < first}
-    kept = {_get_session(name) for name in newest if name not in old}
-    texts = store.cursors(_TEXT_PREFIX) if old else {}
-    gone = (
-        name for name, text in texts.items() if text[: len(first)] < first or _get_session(name) not in kept
-    )
-    return {**old, **dict.fromkeys(gone)}
+    newest, first = sorted(stored, key=stored.__getitem__, reverse=True), format_time(now - RETENTION)
+    return {name: None for n, name in enumerate(newest) if n >= MAX_ENTRIES or stored[name] < first}
 
 
 def find_session_entries(store: Store, session: str) -> dict[str, None]:
     """Return the cursors of all entries of a session, to be removed."""
-    names = [*store.cursors(_build_prefix(session)), *store.cursors(f"{_TEXT_PREFIX}{session}:")]
+    names = store.cursors(_build_prefix(session))
     return {name: None for name in names if _get_session(name) == session}
 
 
 def find_erased_entries(
     store: Store, ids: Collection[str], sessions: Collection[str], *, pages: bool
 ) -> dict[str, str | None]:
-    """Return the cursors of entries that an erasure changes, each with its new text, or None to remove it.
+    """Return the cursors of all entries after an erasure, each with its new text, or None to remove it.
 
     The exact texts of all prompts are removed, because any of them may quote what is erased.
 
@@ -465,32 +394,31 @@ def find_erased_entries(
         sessions: Erased sessions.
         pages: Whether pages are erased. Ids of their paragraphs are made from their text.
     """
-    changes: dict[str, str | None] = dict.fromkeys(store.cursors(_TEXT_PREFIX))
+    changes: dict[str, str | None] = {}
     for name, text in store.cursors(_PREFIX).items():
-        session = _get_session(name)
-        try:
-            entry = None if session in sessions else decode_entry(session, text)
-        except InvalidInput:
-            entry = None
-        after = None if entry is None else _drop_erased_lines(entry, ids, pages=pages)
-        if after is None or after is not entry:
-            changes[name] = None if after is None else encode_entry(after)
+        session, changes[name] = _get_session(name), None
+        if session not in sessions:
+            with suppress(InvalidInput):  # what cannot be read is removed
+                entry = _decode(session, text).entry
+                lines = [
+                    each
+                    for each in entry.lines
+                    if each.id not in ids and not (pages and each.type == "paragraph")
+                ]
+                standing = tuple(each for each in entry.standing if each not in ids)
+                changes[name] = _encode(_StoredPrompt(replace(entry, lines=tuple(lines), standing=standing)))
     return changes
 
 
-def _drop_erased_lines(entry: PromptLogEntry, ids: Collection[str], *, pages: bool) -> PromptLogEntry:
-    lines = tuple(
-        line for line in entry.lines if line.id not in ids and not (pages and line.type == "paragraph")
-    )
-    standing = tuple(name for name in entry.standing if name not in ids)
-    left = {*(line.id for line in lines), *standing}
-    erased_ids = {*(line.id for line in entry.lines), *entry.standing} - left
-    if not erased_ids:
-        return entry
-    return replace(entry, lines=lines, standing=standing, erased=entry.erased + len(erased_ids))
-
-
 # -- stored form ---------------------------------------------------------------------------------------
+
+
+class _StoredPrompt(NamedTuple):
+    """An entry as it is stored, with question and text until an erasure."""
+
+    entry: PromptLogEntry
+    question: str | None = None
+    parts: Sequence[tuple[str, str]] | None = None
 
 
 def _build_prefix(session: str | None) -> str:
@@ -501,34 +429,23 @@ def _build_cursor(session: str, position: int) -> str:
     return f"{_build_prefix(session)}{position % MAX_SESSION_ENTRIES}"
 
 
-def _build_text_cursor(session: str, position: int) -> str:
-    return f"{_TEXT_PREFIX}{session}:{position % MAX_SESSION_TEXTS}"
-
-
 def _get_session(cursor: str) -> str:
     return cursor.partition(":")[2].rpartition(":")[0]
 
 
-def encode_entry(entry: PromptLogEntry) -> str:
-    """Return an entry as one line of text that begins with its time, for `decode_entry`."""
-    values = to_json_object(entry)
-    del values["session"], values["at"]
-    values["lines"] = [
-        list(line.values()) for line in values["lines"]
-    ]  # without names, for a third of the size
-    return f"{format_time(entry.at)} {json.dumps(values, separators=(',', ':'))}"
+def _encode(stored: _StoredPrompt) -> str:
+    """Return an entry as one line of text that begins with its time and position, so that texts sort by them."""
+    values = to_json_object(stored.entry) | {"question": stored.question, "parts": stored.parts}
+    del values["session"]
+    at, position = format_time(stored.entry.at), stored.entry.position
+    return f"{at} {position:09} {json.dumps(values, ensure_ascii=False, separators=(',', ':'))}"
 
 
-def decode_entry(session: str, text: str) -> PromptLogEntry:
-    """Return a stored entry.
-
-    Raises:
-        InvalidInput: it is not an entry.
-    """
-    at, _, document = text.partition(" ")
+def _decode(session: str, text: str) -> _StoredPrompt:
+    """Return a stored entry; raise `InvalidInput` if the text is not one."""
     try:
-        values = json.loads(document)
-        lines = [dict(zip(_LINE_FIELDS, line, strict=True)) for line in values["lines"]]
-        return from_json_object(PromptLogEntry, {**values, "session": session, "at": at, "lines": lines})
-    except (ValueError, TypeError, KeyError) as error:
+        values = json.loads(text.split(" ", 2)[2])
+        entry = from_json_object(PromptLogEntry, {**values, "session": session})
+        return _StoredPrompt(entry, values["question"], values["parts"])
+    except (ValueError, TypeError, LookupError) as error:
         raise InvalidInput(f"not an entry of the prompt log: {error}") from None

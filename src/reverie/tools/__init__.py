@@ -6,13 +6,11 @@ Imports `repositories`, `context` and what is below.
 from reverie.tools.large_results import with_chunking
 from reverie.tools.registry import DEFAULT_GROUPS, GROUPS, memory_tools
 from reverie.tools.toolset import Approve, Tool, ToolResult, Toolset
-from reverie.tools.trust_guard import MemoryLike
 
 __all__ = [
     "DEFAULT_GROUPS",
     "GROUPS",
     "Approve",
-    "MemoryLike",
     "Tool",
     "ToolResult",
     "Toolset",

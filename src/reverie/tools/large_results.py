@@ -1,8 +1,8 @@
 """Replace a result that is too long for a prompt by an index of pieces in working memory.
 
-`split_text` splits a text at headings, else at blank lines, else by size; the pieces together are the text, to the
-character. `LargeResultStore` puts them into working memory. `with_chunking` wraps a toolset, a tool or any function
-that returns text. Reading a piece never splits it again.
+`split_text` splits a text at headings, else at blank lines, else at lines, words or by size; the pieces together are
+the text, to the character. `LargeResultStore` puts them into working memory. `with_chunking` wraps a toolset, a tool
+or any function that returns text. Reading a piece never splits it again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import hashlib
 import inspect
 import logging
 import re
-import unicodedata
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -29,99 +27,36 @@ from reverie.tools import rendering
 from reverie.tools.registry import build_entry_tools
 from reverie.tools.toolset import Tool, ToolResult, Toolset, escape_results
 
-_HEADING = defer_regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
-_FENCE = defer_regex(r" {0,3}(`{3,}|~{3,})")
-_JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
-_LEAST_FULL = 2  # a piece is at least half full, unless that would split a block of code
-_LOOKBACK = 64  # characters that are searched backwards for a boundary between letters
+_log = logging.getLogger("reverie")
 
+_BOUNDARIES = [
+    *(defer_regex(rf"\n(?=#{{{level}}}[ \t])") for level in range(1, 7)),
+    *map(defer_regex, (r"\n[^\S\n]*\n+", r"\n", r" ")),
+]
+"""What a text is split after, the best boundary first."""
 
-_Place = tuple[int, int]
-"""A position at which a text may be split, and its rank: 0 to 5 before a heading of that level, or a larger one."""
-
-_BLANK = 6  # after a blank line
-_LINE = 7  # at the end of a line outside of code blocks
-_INSIDE = 8  # at the end of a line in a code block
+_HEADING_CHARS = 7  # that tell the level of a heading
 
 
 def split_text(text: str, longest: int) -> list[str]:
-    """Return the text in pieces of at most `longest` characters, in order."""
-    places = _find_cut_places(text)
-    cut = []
-    start = 0
+    """Return the text in pieces of at most `longest` characters, in order, each but the last at least half full."""
+    pieces, start = [], 0
     while len(text) - start > longest:
-        end = _find_cut(text, places, start, start + longest)
-        cut.append(text[start:end])
+        end = _find_boundary(text, start, start + longest)
+        pieces.append(text[start:end])
         start = end
-    if text[start:] or not cut:
-        cut.append(text[start:])
-    return cut
+    return [*pieces, text[start:]]
 
 
-def _find_cut(text: str, places: Sequence[_Place], start: int, furthest: int) -> int:
-    """Return the end of the piece that begins at `start`, at most `furthest`."""
-    least = start + max(1, (furthest - start) // _LEAST_FULL)
-    window = places[bisect_left(places, (start + 1, 0)) : bisect_left(places, (furthest + 1, 0))]
-    best = min((place for place in window if place[0] >= least), key=lambda it: (it[1], -it[0]), default=None)
-    if best is not None:
-        outside = [at for at, rank in window if rank < _INSIDE] if best[1] == _INSIDE else []
-        return outside[-1] if outside else best[0]  # a code block is not torn if it can begin a piece
-    space = max(text.rfind(" ", least, furthest), text.rfind("\n", least, furthest))
-    return space + 1 if space >= 0 else _find_letter_boundary(text, start, furthest)
-
-
-def _find_letter_boundary(text: str, start: int, furthest: int) -> int:
-    """Return the last place that splits neither a letter from its accents nor a line end."""
-    for at in range(furthest, max(start, furthest - _LOOKBACK), -1):
-        following, before = text[at], text[at - 1]
-        if unicodedata.combining(following) or following in _JOINERS or before == "\u200d":
-            continue
-        if (before, following) != ("\r", "\n"):
-            return at
+def _find_boundary(text: str, start: int, furthest: int) -> int:
+    """Return the last position of the best boundary in the second half of a stretch; without one, its end."""
+    least = start + max(1, (furthest - start) // 2)
+    for boundary in _BOUNDARIES:
+        found = boundary.finditer(text, start, furthest + _HEADING_CHARS)
+        if ends := [each.end() for each in found if least <= each.end() <= furthest]:
+            return ends[-1]
     return furthest
 
-
-def _find_cut_places(text: str) -> list[_Place]:
-    """Return each position at which the text may be split, ascending."""
-    places = []
-    rows = [found.span() for found in re.finditer(r"[^\n]*\n|[^\n]+", text)]
-    fences = _find_fences(text, rows)
-    inside_until = 0
-    is_after_blank = False
-    for start, end in rows:
-        inside_until = fences.get(start, inside_until)
-        is_inside = start < inside_until and start not in fences
-        row = text[start : min(end, start + 80)]
-        heading = _HEADING.match(row)
-        if is_inside:
-            rank = _INSIDE
-        elif heading:
-            rank = len(heading[1]) - 1
-        else:
-            rank = _BLANK if is_after_blank and row.strip() else _LINE
-        if start:
-            places.append((start, rank))
-        is_after_blank = not is_inside and not text[start:end].strip()
-    return places
-
-
-def _find_fences(text: str, rows: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Return the beginning and the end of each code block. A block that is never closed is none."""
-    found: dict[int, int] = {}
-    opened: tuple[int, str] | None = None
-    for start, end in rows:
-        fence = _FENCE.match(text, start, min(end, start + 200))
-        if fence is None:
-            continue
-        if opened is None:
-            opened = (start, fence[1])
-        elif fence[1].startswith(opened[1]) and not text[fence.end() : end].strip():
-            found[opened[0]] = end
-            opened = None
-    return found
-
-
-_log = logging.getLogger("reverie")
 
 MOST_TOKENS = 5_000
 """Estimated tokens up to which a result is left as it is."""
@@ -192,7 +127,7 @@ class LargeResultStore:
                 return result
             if (rest := self._working.entry(str(entry.get("key")))) is not None:
                 return self._store(rest.data, rest.key.partition("/")[0], rest=rest.key)
-        text = self._working.sanitize(result.text)
+        text = self._working.sanitize(result.text)[:LONGEST_DATA]
         stored = self._store(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
         return replace(stored, failed=result.failed, trusted=result.trusted)
 
@@ -207,14 +142,11 @@ class LargeResultStore:
         """
         prefix = f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:_HASH]}"
         cut = split_text(text, self._most_tokens * 4)
-        wanted = [_Piece(key=f"{prefix}/{n}-of-{len(cut)}", text=each) for n, each in enumerate(cut, start=1)]
+        pieces = [_Piece(f"{prefix}/{n}-of-{len(cut)}", each) for n, each in enumerate(cut, start=1)]
         size = rendering.format_count(len(text), "character")
         what = f"{rest or f'The answer of {name}'} has {size}, too many to show"
         try:
-            stored = self._store_pieces(wanted, tagged=True)
-            left = self._store_rest(wanted, stored, rest or f"{prefix}/{_REST}")
-            if rest and not left and len(stored) == len(wanted):
-                self._working.delete(rest)
+            stored, left = self._store_pieces(pieces, rest or f"{prefix}/{_REST}")
         except StoreError as error:
             _log.warning("an answer could not be set aside in working memory, and is cut: %s", error)
             return self._format_beginning(text, f"{what}, and working memory cannot be written now")
@@ -225,38 +157,35 @@ class LargeResultStore:
             )
         return self._format_result(what, stored, left)
 
-    def _store_pieces(self, wanted: Sequence[_Piece], *, tagged: bool) -> list[_Piece]:
-        """Store as many pieces as there is room for, from the first on."""
-        stored = []
-        for piece in wanted:
-            try:
-                self._working.set(
-                    piece.key,
-                    piece.text,
-                    ttl=self._ttl,
-                    category=_CATEGORY,
-                    tags=(PIECE,) if tagged else (),
-                )
-            except WorkingMemoryFull:
-                break
-            stored.append(piece)
-        return stored
+    def _store_pieces(self, pieces: Sequence[_Piece], rest: str) -> tuple[list[_Piece], _Piece | None]:
+        """Store as many pieces as there is room for, and what is left in one entry.
 
-    def _store_rest(self, wanted: Sequence[_Piece], stored: list[_Piece], key: str) -> list[_Piece]:
-        """Store what is left in as few entries as possible; the last pieces make room for it."""
-        while stored and len(stored) < len(wanted):
-            rest = "".join(piece.text for piece in wanted[len(stored) :])
-            parts = [rest[at : at + LONGEST_DATA] for at in range(0, len(rest), LONGEST_DATA)]
-            more = [f"{key}-{n}-of-{len(parts)}" for n in range(2, len(parts) + 1)]
-            left = [_Piece(key=name, text=part) for name, part in zip([key, *more], parts, strict=True)]
-            there = self._store_pieces(left, tagged=False)
-            if len(there) == len(left):
-                return left
-            for piece in [*there, stored.pop()]:
-                self._working.delete(piece.key)
-        return []
+        Args:
+            pieces: The pieces.
+            rest: Key of the entry of what is left; one that is there is replaced, or removed if nothing is left.
 
-    def _format_result(self, what: str, stored: Sequence[_Piece], left: Sequence[_Piece]) -> ToolResult:
+        Returns:
+            The pieces that were stored, and what is left.
+        """
+        stored: list[_Piece] = []
+        try:
+            for piece in pieces:
+                self._set(piece, tags=(PIECE,))
+                stored.append(piece)
+        except WorkingMemoryFull:
+            if stored and self._working.entry(rest) is None:
+                self._working.delete(stored.pop().key)  # makes room for the rest
+            left = _Piece(rest, "".join(piece.text for piece in pieces[len(stored) :]))
+            if stored:
+                self._set(left)
+            return stored, left
+        self._working.delete(rest)
+        return stored, None
+
+    def _set(self, piece: _Piece, *, tags: Sequence[str] = ()) -> None:
+        self._working.set(piece.key, piece.text, ttl=self._ttl, category=_CATEGORY, tags=tags)
+
+    def _format_result(self, what: str, stored: Sequence[_Piece], left: _Piece | None) -> ToolResult:
         pieces = rendering.format_count(len(stored), "piece")
         lines = [
             f"{what}. It was set aside in working memory in {pieces}: read one "
@@ -267,21 +196,18 @@ class LargeResultStore:
                 for piece in stored
             ),
         ]
-        if left:
-            size = rendering.format_count(sum(len(piece.text) for piece in left), "character")
+        if left is not None:
+            size = rendering.format_count(len(left.text), "character")
             lines.append(
                 f"Working memory is full, and {size} are left over. To go on, drop what you have read with "
-                f"{self._drop}, then call {self._get} with {', '.join(piece.key for piece in left)}."
+                f"{self._drop}, then call {self._get} with {left.key}."
             )
-        data = {
-            "pieces": [{"key": piece.key, "characters": len(piece.text)} for piece in stored],
-            "rest": [{"key": piece.key, "characters": len(piece.text)} for piece in left],
-        }
-        return ToolResult("\n".join(lines), data)
+        rows = [{"key": piece.key, "characters": len(piece.text)} for piece in stored]
+        return ToolResult("\n".join(lines), {"pieces": rows, "rest": None if left is None else left.key})
 
     def _format_beginning(self, text: str, what: str) -> ToolResult:
         shown = escaping.fence(text[: self._most_tokens * 4])
-        return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": []})
+        return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": None})
 
 
 def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
@@ -338,29 +264,21 @@ def _wrap_function(wrapped: Callable[..., Any], results: LargeResultStore) -> Ca
     name = getattr(wrapped, "__name__", "tool")
 
     def shorten(answer: Any) -> Any:
-        if not isinstance(answer, str):
-            return answer
-        return results.shorten_result(ToolResult(answer), name=name).text
-
-    async def shorten_awaited(answer: Any) -> Any:
-        import asyncio  # here: few are awaited
-
-        return await asyncio.to_thread(shorten, await answer)
-
-    if inspect.iscoroutinefunction(wrapped):
-
-        @functools.wraps(wrapped)
-        async def run_async(*args: Any, **given: Any) -> Any:
-            return await shorten_awaited(wrapped(*args, **given))
-
-        return run_async
+        return (
+            results.shorten_result(ToolResult(answer), name=name).text if isinstance(answer, str) else answer
+        )
 
     @functools.wraps(wrapped)
     def run(*args: Any, **given: Any) -> Any:
-        answer = wrapped(*args, **given)
-        return shorten_awaited(answer) if inspect.isawaitable(answer) else shorten(answer)
+        return shorten(wrapped(*args, **given))
 
-    return run
+    @functools.wraps(wrapped)
+    async def run_async(*args: Any, **given: Any) -> Any:
+        import asyncio  # here: few are awaited
+
+        return await asyncio.to_thread(shorten, await wrapped(*args, **given))
+
+    return run_async if inspect.iscoroutinefunction(wrapped) else run
 
 
 def extract_beginning(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reverie.context import render
 from reverie.domain import provenance
@@ -25,7 +25,10 @@ from reverie.search.hits import Hit, Source
 from reverie.stores.writer import retry_conflicts
 from reverie.tools import rendering
 from reverie.tools.toolset import ToolResult
-from reverie.tools.trust_guard import MemoryLike
+from reverie.tools.trust_guard import OriginGuard
+
+if TYPE_CHECKING:
+    from reverie.scoped import ScopedMemory
 
 _HITS = 10
 _OWN_TURNS = 20
@@ -50,17 +53,19 @@ class MemoryOperations:
         memory: The memory.
         now: Returns the current time.
         source: Source of the records that are saved.
-        session: Id of the conversation in which they are called, which `this` means; None for none.
+        guard: Determines the origin of what is saved; its conversation is what `this` means.
     """
 
-    memory: MemoryLike
+    memory: ScopedMemory
     now: Callable[[], datetime]
     source: str
-    session: str | None
+    guard: OriginGuard
 
     def save(self, given: Mapping[str, Any], *, draft: bool = True) -> ToolResult:
         """Save a record, as a draft unless the model said how to file it."""
-        saved = self.memory.save(**given, source=self.source, origin="agent", draft=draft)
+        labels = {name: given[name] for name in ("category", "tags") if name in given}
+        origin = self.guard.determine(given["content"], **labels)
+        saved = self.memory.save(**given, source=self.source, origin=origin, draft=draft)
         redacted = describe_redaction(given["content"], saved.record.content)
         secret = f" {redacted} Only its owner can save it with the secret." if redacted else ""
         where = f" in {saved.record.category}" if saved.record.category else ""
@@ -88,7 +93,7 @@ class MemoryOperations:
 
     def get(self, given: Mapping[str, Any]) -> ToolResult:
         """Return one record in full."""
-        record, now = get_live_record(self.memory, given, archived=True), self.now()
+        record, now = self.get_live_record(given, archived=True), self.now()
         where = f" ({record.category})" if record.category else ""
         facts = [record.kind, *rendering.describe_record(record, now)]
         if record.archived:
@@ -105,7 +110,7 @@ class MemoryOperations:
 
     def archive(self, given: Mapping[str, Any]) -> ToolResult:
         """Archive a record because a model says so, unless its owner pinned it."""
-        record = get_live_record(self.memory, given)
+        record = self.get_live_record(given)
         if record.pinned:
             return ToolResult(
                 f"Nothing was done: {record.id} is pinned, so that it is kept. Its owner has to unpin it first.",
@@ -159,7 +164,7 @@ class MemoryOperations:
         changes = {name: value for name, value in given.items() if name != "id"}
         if not changes:
             raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
-        before, after = update_record(self.memory, given, lambda _: changes)
+        before, after = self.update_record(given, lambda _: changes)
         return ToolResult(
             describe_change("Updated", before, after, self.now()),
             {"record": rendering.build_record_data(after)},
@@ -168,7 +173,7 @@ class MemoryOperations:
 
     def promote(self, given: Mapping[str, Any]) -> ToolResult:
         """Move a record from the episodic layer to another."""
-        record = get_live_record(self.memory, given)
+        record = self.get_live_record(given)
         if record.origin in UNTRUSTED:
             raise InvalidInput(
                 f"{record.id} is what {record.origin} said and nobody confirmed, so it stays as it is; "
@@ -184,7 +189,7 @@ class MemoryOperations:
         if record.layer != layer:
             if record.layer != "episodic":
                 raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
-            _, record = update_record(self.memory, given, lambda _: {"layer": layer})
+            _, record = self.update_record(given, lambda _: {"layer": layer})
             shown = rendering.render_record(record, self.now())
             text = f"Promoted {record.id} from episodic to {layer}:\n{shown}"
         return ToolResult(text, {"record": rendering.build_record_data(record)})
@@ -194,7 +199,7 @@ class MemoryOperations:
     def remember(self, given: Mapping[str, Any]) -> ToolResult:
         """Save findings, insights and lessons in one transaction."""
         notes = [
-            NewRecord(content=each, kind=kind, source=self.source, origin="agent")
+            NewRecord(content=each, kind=kind, source=self.source, origin=self.guard.determine(each))
             for kind in FIL
             for each in given.get(f"{kind}s", ())
         ]
@@ -263,8 +268,54 @@ class MemoryOperations:
             or self.memory.turns(hit.turn.session, start=-1)[-1].id != hit.turn.id
         ]
 
+    def get_live_record(self, given: Mapping[str, Any], *, archived: bool = False) -> Record:
+        """Return the record that the argument `id` names. Raise `NotFound` where there is none."""
+        wanted = given["id"].strip().strip("[]")
+        record = self.memory.get(wanted)
+        if record is None or (record.archived and not archived):
+            raise NotFound(
+                f"there is no memory {render.render_label(wanted)}; search_memory finds the right id"
+            )
+        return record
+
+    def update_record(
+        self, given: Mapping[str, Any], change: Callable[[Record], Mapping[str, Any]]
+    ) -> tuple[Record, Record]:
+        """Change a record by a model's word, and return it before and after.
+
+        New text is trusted as little as the record, the agent and what the model has read. Where somebody else changes
+        the record meanwhile, the change is made again from its newest form.
+
+        Args:
+            given: The arguments of the tool, with the `id`.
+            change: Returns the new values for a record; it raises `InvalidInput` where the change no longer fits.
+        """
+
+        def attempt(_: int) -> tuple[Record, Record]:
+            record = self.get_live_record(given)
+            changes = dict(change(record))
+            text = changes.get("content") or ""
+            is_new = text not in ("", record.content)
+            if is_new and record.keep_secret:
+                raise InvalidInput(
+                    f"{record.id} contains a secret that its owner keeps, so only its owner can reword it"
+                )
+            labels = {name: changes[name] for name in ("category", "tags") if name in changes}
+            origin = self.guard.determine(text if is_new else "", known=record, **labels)
+            if origin in UNTRUSTED and record.origin not in UNTRUSTED:
+                raise InvalidInput(
+                    f"{record.id} stays as it is, because the new text rests on what a tool said, and that is not "
+                    "confirmed: save it as a memory of its own, or ask the owner"
+                )
+            if is_new:
+                changes["origin"] = provenance.least_trusted(record.origin, origin)
+            return record, self.memory.update(record.id, expected=record, **changes)
+
+        return retry_conflicts(attempt, read_state=lambda: self.get_live_record(given))
+
     def _resolve_session(self, name: str) -> str:
-        return self.session if self.session is not None and name == _THIS else name
+        session = self.guard.session
+        return session.id if session is not None and name == _THIS else name
 
     def _format_hits(
         self, hits: Sequence[Hit], *, noun: Sequence[str] = ("memory", "memories"), nothing: str
@@ -294,43 +345,6 @@ def _build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
         **to_json_object(saved, "kind", "about", "until", "permission", "reason"),
         "record": rendering.build_record_data(saved.record),
     }
-
-
-def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
-    """Return the record that the argument `id` names. Raise `NotFound` where there is none."""
-    wanted = given["id"].strip().strip("[]")
-    record = memory.get(wanted)
-    if record is None or (record.archived and not archived):
-        raise NotFound(f"there is no memory {render.render_label(wanted)}; search_memory finds the right id")
-    return record
-
-
-def update_record(
-    memory: MemoryLike, given: Mapping[str, Any], change: Callable[[Record], Mapping[str, Any]]
-) -> tuple[Record, Record]:
-    """Change a record by a model's word, and return it before and after.
-
-    New text has the lower trust of the record and the agent. Where somebody else changes
-    the record meanwhile, the change is made again from its newest form.
-
-    Args:
-        memory: The memory.
-        given: The arguments of the tool, with the `id`.
-        change: Returns the new values for a record; it raises `InvalidInput` where the change no longer fits.
-    """
-
-    def attempt(_: int) -> tuple[Record, Record]:
-        record = get_live_record(memory, given)
-        changes = dict(change(record))
-        if changes.get("content") not in (None, record.content):
-            if record.keep_secret:
-                raise InvalidInput(
-                    f"{record.id} contains a secret that its owner keeps, so only its owner can reword it"
-                )
-            changes["origin"] = provenance.least_trusted(record.origin, "agent")
-        return record, memory.update(record.id, expected=record, **changes)
-
-    return retry_conflicts(attempt, read_state=lambda: get_live_record(memory, given))
 
 
 def describe_change(verb: str, before: Record, after: Record, now: datetime) -> str:

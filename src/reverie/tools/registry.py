@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import timestamps
@@ -19,8 +19,12 @@ from reverie.llm.protocol import ToolSpec
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 from reverie.tools.records import MemoryOperations
 from reverie.tools.toolset import Tool, ToolResult, Toolset, escape_results
-from reverie.tools.trust_guard import MemoryLike, SessionLike, guard_trust
+from reverie.tools.trust_guard import OriginGuard
 from reverie.tools.working_memory import EntryOperations, PageOperations
+
+if TYPE_CHECKING:
+    from reverie.scoped import ScopedMemory
+    from reverie.session import Session
 
 _VOCABULARY: Mapping[str, Any] = json.loads(files(__package__).joinpath("vocabulary.json").read_text("utf-8"))
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = _VOCABULARY["arguments"]
@@ -36,9 +40,9 @@ DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
 
 
 def memory_tools(
-    memory: MemoryLike,
+    memory: ScopedMemory,
     *,
-    session: str | SessionLike | None = None,
+    session: str | Session | None = None,
     groups: Sequence[str] = DEFAULT_GROUPS,
     clock: Callable[[], datetime] = timestamps.utc_now,
     source: str = "",
@@ -63,11 +67,9 @@ def memory_tools(
     if session is None and "working" in groups and tuple(groups) != DEFAULT_GROUPS:
         raise InvalidInput("the group working needs a session: say which, or leave the group out")
     conversation = memory.session(session) if isinstance(session, str) else session
-    if conversation is not None:
-        memory = guard_trust(memory, conversation)
     name = None if conversation is None else conversation.id
     record_source = source or ("" if name is None else f"session:{name}"[:200])
-    records = MemoryOperations(memory, clock, record_source, name)
+    records = MemoryOperations(memory, clock, record_source, OriginGuard(conversation))
     tools: list[Tool] = []
     for group in dict.fromkeys(groups):
         if group == "working":
@@ -75,7 +77,7 @@ def memory_tools(
         elif group == "scratchpad":
             tools += build_entry_tools(group, memory.scratchpad, now=clock)
         else:
-            operations = PageOperations(memory, clock) if group == "pages" else records
+            operations = PageOperations(records) if group == "pages" else records
             tools += _build_group(group, operations, has_session=name is not None)
     return escape_results(tools)
 

@@ -85,8 +85,6 @@ def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**supported, "properties": properties, "required": list(properties)}
 
 
-_WHOLE = defer_regex(r"[+-]?\d{1,15}(?:\.0*)?")
-_NUMBER = defer_regex(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 _LABEL = 200  # characters: longer items are sentences, in which a comma separates nothing
 _SHOWN = 60
 _MOST_SENTENCES = 5
@@ -135,71 +133,68 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> Mapping[str, An
 
 def _convert_value(rule: Mapping[str, Any], value: Any) -> Any:
     kind = rule.get("type")
-    if kind == "string":
-        return _convert_string(rule, value)
-    if kind == "integer":
-        return _check_bounds(rule, _convert_integer(value))
-    if kind == "number":
-        return _check_bounds(rule, _convert_number(value))
-    if kind == "boolean":
-        return _convert_boolean(value)
     if kind == "array":
         return _convert_list(rule, value)
-    if kind == "object" and not isinstance(value, Mapping):
-        raise WrongArguments(f"is {_format_value(value)}: pass a JSON object")
-    return value
+    if kind not in _CONVERTERS:
+        return value
+    convert, expected = _CONVERTERS[kind]
+    converted = convert(value)
+    if "enum" in rule:
+        names = {str(each).casefold(): each for each in rule["enum"] if each is not None}
+        converted = names.get(value.strip().casefold()) if isinstance(value, str) else None
+        expected = f"one of {', '.join(map(str, names.values()))}"
+    if converted is None:
+        raise WrongArguments(f"is {_format_value(value)}: pass {expected}")
+    if isinstance(converted, str) and "enum" not in rule:
+        _check_length(rule, converted)
+    elif isinstance(converted, int | float):
+        _check_bounds(rule, converted)
+    return converted
 
 
-def _convert_string(rule: Mapping[str, Any], value: Any) -> str:
-    if not isinstance(value, str):
-        raise WrongArguments(f"is {_format_value(value)}: pass a string")
-    allowed = rule.get("enum")
-    if allowed is not None:
-        meant = value.strip().casefold()
-        for each in allowed:
-            if isinstance(each, str) and each.casefold() == meant:
-                return each
-        words = ", ".join(str(each) for each in allowed if each is not None)
-        raise WrongArguments(f"is {_format_value(value)}: pass one of {words}")
-    if len(value) > rule.get("maxLength", math.inf):
-        raise WrongArguments(f"has {len(value):,} characters: at most {rule['maxLength']:,} are allowed")
-    if len(value) < rule.get("minLength", 0):
+def _to_number(value: Any) -> float | None:
+    """Return a number, or the number that a text says; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value.strip().removeprefix("+"))
+        except (ValueError, RecursionError):
+            return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and abs(value) <= _LARGEST else None
+
+
+def _to_integer(value: Any) -> int | None:
+    number = _to_number(value)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def _to_boolean(value: Any) -> bool | None:
+    if isinstance(value, str):
+        value = {"true": True, "false": False}.get(value.strip().casefold())
+    return value if isinstance(value, bool) else None
+
+
+_CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "string": (lambda value: value if isinstance(value, str) else None, "a string"),
+    "integer": (_to_integer, "a whole number"),
+    "number": (_to_number, "a number"),
+    "boolean": (_to_boolean, "true or false"),
+    "object": (lambda value: value if isinstance(value, Mapping) else None, "a JSON object"),
+}
+
+
+def _check_length(rule: Mapping[str, Any], text: str) -> None:
+    if len(text) > rule.get("maxLength", math.inf):
+        raise WrongArguments(f"has {len(text):,} characters: at most {rule['maxLength']:,} are allowed")
+    if len(text) < rule.get("minLength", 0):
         raise WrongArguments("is empty: pass some text")
-    return value
 
 
-def _convert_integer(value: Any) -> int:
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-        return int(float(value))
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise WrongArguments(f"is {_format_value(value)}: pass a whole number")
-    return value
-
-
-def _convert_number(value: Any) -> float:
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
-        raise WrongArguments(f"is {_format_value(value)}: pass a number")
-    return value
-
-
-def _check_bounds(rule: Mapping[str, Any], value: float) -> float:
-    least, most = rule.get("minimum"), rule.get("maximum")
-    if (least is not None and value < least) or (most is not None and value > most):
-        bounds = f"from {least:,} to {most:,}" if most is not None else f"of {least:,} or more"
+def _check_bounds(rule: Mapping[str, Any], value: float) -> None:
+    least, most = rule.get("minimum", -math.inf), rule.get("maximum", math.inf)
+    if not least <= value <= most:
+        bounds = f"from {least:,} to {most:,}" if most < math.inf else f"of {least:,} or more"
         raise WrongArguments(f"is {_format_value(value)}: pass a number {bounds}")
-    return value
-
-
-def _convert_boolean(value: Any) -> bool:
-    if isinstance(value, str) and value.strip().casefold() in {"true", "false"}:
-        return value.strip().casefold() == "true"
-    if not isinstance(value, bool):
-        raise WrongArguments(f"is {_format_value(value)}: pass true or false")
-    return value
 
 
 def _convert_list(rule: Mapping[str, Any], value: Any) -> list[Any]:
@@ -237,7 +232,7 @@ def _parse_list(text: str, item: Mapping[str, Any]) -> Any:
 
 
 def _describe_unknown(tool: str, unknown: Sequence[Any], wanted: Sequence[str]) -> str:
-    names = [_format_value(name) if not isinstance(name, str) else name[:_SHOWN] for name in unknown]
+    names = [name[:_SHOWN] if isinstance(name, str) else _format_value(name) for name in unknown]
     close = difflib.get_close_matches(names[0], wanted, n=1)
     meant = f" Do you mean {close[0]}?" if close else ""
     shown = ", ".join(names[:_MOST_SENTENCES])
@@ -248,23 +243,13 @@ def _format_value(value: Any) -> str:
     """Return a value for a message, shortened, or the name of its JSON type."""
     if isinstance(value, str):
         return f"{value[:_SHOWN]!r}{'…' if len(value) > _SHOWN else ''}"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return _format_number(value)
     if isinstance(value, Mapping):
         return "an object"
-    return "a list" if isinstance(value, Sequence) else f"a {type(value).__name__}"
-
-
-def _format_number(value: float) -> str:
-    try:
-        digits = str(value)
-    except ValueError:  # thousands of digits
-        return "a very large number"
-    return digits if len(digits) <= _SHOWN else "a very large number"
+    if isinstance(value, Sequence):
+        return "a list"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return quote_value(value)[:_SHOWN]
 
 
 LONGEST_RESULT = 40_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,9 +18,9 @@ from reverie.domain.secrets.redactor import redact_secrets
 from reverie.domain.text import escaping
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import TtlDefault, WorkingMemory
-from reverie.tools import records, rendering
+from reverie.tools import rendering
+from reverie.tools.records import MemoryOperations, describe_change
 from reverie.tools.toolset import ToolResult
-from reverie.tools.trust_guard import MemoryLike
 
 _HITS = 10
 _KEYS_NAMED = 10
@@ -134,9 +135,9 @@ def _count_entries(entries: Sized) -> str:
 # -- pages ----------------------------------------------------------------------------------------
 
 
-_SIMILAR = 0.5  # of the three-letter pieces of what was looked for
-_LONGEST_COMPARED = 500
-_MOST_ROWS = 20
+_MAX_COMPARED_CHARS = 500
+_MAX_COMPARED_LINES = 1_000
+_MAX_ROWS = 20
 _LONGEST_SHOWN = 200
 
 
@@ -144,33 +145,30 @@ _LONGEST_SHOWN = 200
 class PageOperations:
     """Operations over pages and logs, each from the arguments of a tool to its result."""
 
-    memory: MemoryLike
-    now: Callable[[], datetime]
+    records: MemoryOperations
 
     def edit(self, given: Mapping[str, Any]) -> ToolResult:
         """Replace a piece of a page or of a record, or add a line to a page."""
         if not given.get("id"):
             name = given.get("page") or MEMORY
-            return _edit_page(self.memory.pages, name, given.get("old") or "", given["new"])
+            return self._edit_page(name, given.get("old") or "", given["new"])
         if given.get("page"):
             raise InvalidInput("pass id for a record or page for a page, not both")
         if not given.get("old"):
             raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
         old, new = given["old"], given["new"]
-        before, after = records.update_record(
-            self.memory,
-            given,
-            lambda record: {"content": replace_once(record.content, old, new, where=record.id)},
+        before, after = self.records.update_record(
+            given, lambda record: {"content": replace_once(record.content, old, new, where=record.id)}
         )
         return ToolResult(
-            records.describe_change("Edited", before, after, self.now()),
+            describe_change("Edited", before, after, self.records.now()),
             {"edited": after.id, "text": rendering.cut_part(after.content, None, how="")[0]},
             trusted=after.origin not in UNTRUSTED,
         )
 
     def read_page(self, given: Mapping[str, Any]) -> ToolResult:
         """Return the text of a page."""
-        pages, name = self.memory.pages, validate_page_name(given.get("page") or MEMORY)
+        pages, name = self.records.memory.pages, validate_page_name(given.get("page") or MEMORY)
         names = pages.names()
         if name not in names:
             if name == MEMORY:
@@ -182,37 +180,39 @@ class PageOperations:
         message = "\n".join([f"{name} ({size}):", escaping.fence(part), *filter(None, [more])])
         return ToolResult(message, {"page": name, "text": part}, trusted=is_page_trusted(pages, name))
 
-
-def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
-    if is_log(validate_page_name(name)):
-        raise InvalidInput(f"{name} only grows and cannot be edited; edit {MEMORY} or a memory by its id")
-    text = pages.read(name)
-    if not old:
-        if not new.strip():
-            raise InvalidInput("new is empty: pass the line to be added")
-        pages.append(name, new)
+    def _edit_page(self, name: str, old: str, new: str) -> ToolResult:
+        pages = self.records.memory.pages
+        if is_log(validate_page_name(name)):
+            raise InvalidInput(f"{name} only grows and cannot be edited; edit {MEMORY} or a memory by its id")
+        text = pages.read(name)
+        if not old:
+            if not new.strip():
+                raise InvalidInput("new is empty: pass the line to be added")
+            self.records.guard.check_page(name, new)
+            pages.append(name, new)
+            new = _to_stored_text(pages, name, new)
+            return ToolResult(
+                f"Added to {name}: {render.quote_text(new, id=name)}", {"edited": name, "text": new}
+            )
+        if name not in pages.names():
+            raise NotFound(f"there is no page {name}; leave old out to begin it")
+        old, new = escaping.to_stored_edit(text, old, new)
+        replace_once(text, old, new, where=name)
+        self.records.guard.check_page(name, new)
+        written = pages.replace(old, new, name=name, origin="agent")
         new = _to_stored_text(pages, name, new)
+        if written.proposed:
+            return ToolResult(
+                f"{written.proposed} memories would change, which the owner has to confirm: nothing is changed yet.",
+                {"edited": name, "text": ""},
+            )
+        if pages.read(name) == text:
+            return ToolResult(f"Nothing changed: {name} says so already.", {"edited": name, "text": new})
         return ToolResult(
-            f"Added to {name}: {render.quote_text(new, id=name)}", {"edited": name, "text": new}
+            f"Edited {name}: {render.quote_text(old, id=name, longest=_LONGEST_SHOWN)} is now "
+            f"{render.quote_text(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",
+            {"edited": name, "text": new},
         )
-    if name not in pages.names():
-        raise NotFound(f"there is no page {name}; leave old out to begin it")
-    old, new = escaping.to_stored_edit(text, old, new)
-    replace_once(text, old, new, where=name)
-    written = pages.replace(old, new, name=name, origin="agent")
-    new = _to_stored_text(pages, name, new)
-    if written.proposed:
-        return ToolResult(
-            f"{written.proposed} memories would change, which the owner has to confirm: nothing is changed yet.",
-            {"edited": name, "text": ""},
-        )
-    if pages.read(name) == text:
-        return ToolResult(f"Nothing changed: {name} says so already.", {"edited": name, "text": new})
-    return ToolResult(
-        f"Edited {name}: {render.quote_text(old, id=name, longest=_LONGEST_SHOWN)} is now "
-        f"{render.quote_text(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",
-        {"edited": name, "text": new},
-    )
 
 
 def _to_stored_text(pages: Pages, name: str, new: str) -> str:
@@ -246,22 +246,10 @@ def replace_once(text: str, old: str, new: str, *, where: str) -> str:
 
 def find_similar_lines(text: str, piece: str) -> str:
     """Return the lines of a text that are most similar to a piece that is not in it; empty when none are."""
-    wanted = _extract_trigrams(piece[:_LONGEST_COMPARED])
-    if not wanted:
-        return ""
-    rows, height = text.split("\n"), min(piece.count("\n") + 1, _MOST_ROWS)
-    best, most = "", _SIMILAR
-    for start in range(max(1, len(rows) - height + 1)):
-        candidate = "\n".join(rows[start : start + height])[:_LONGEST_COMPARED]
-        share = len(wanted & _extract_trigrams(candidate)) / len(wanted)
-        if share > most:
-            best, most = candidate, share
-    return best
-
-
-def _extract_trigrams(text: str) -> set[str]:
-    plain = " ".join(text.casefold().split())
-    return {plain[at : at + 3] for at in range(len(plain) - 2)}
+    rows, height = text.split("\n"), min(piece.count("\n") + 1, _MAX_ROWS)
+    starts = range(max(1, min(len(rows), _MAX_COMPARED_LINES) - height + 1))
+    candidates = ["\n".join(rows[start : start + height])[:_MAX_COMPARED_CHARS] for start in starts]
+    return next(iter(difflib.get_close_matches(piece[:_MAX_COMPARED_CHARS], candidates, n=1)), "")
 
 
 def is_page_trusted(pages: Pages, name: str) -> bool:
