@@ -132,7 +132,7 @@ def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> Mapping[str, An
 
 
 def _convert_value(rule: Mapping[str, Any], value: Any) -> Any:
-    kind = rule.get("type")
+    kind = rule.get("type", "")
     if kind == "array":
         return _convert_list(rule, value)
     if kind not in _CONVERTERS:
