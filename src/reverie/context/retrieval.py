@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from reverie.context import render
@@ -387,16 +387,26 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
         hits: The hits, best first.
         known: Hits that are already in the prompt.
     """
-    fold = cache(fold_text)
-    places: list[tuple[int | None, Hit]] = [(None, hit) for hit in known]
+    places: list[tuple[int | None, Hit, str]] = [(None, hit, _fold_hit(hit)) for hit in known]
     repetitions: dict[int, int | None] = {}
     for place, new in sorted(enumerate(hits), key=lambda each: (_get_rank(each[1]), -len(each[1].content))):
-        same = [other for other, old in places if _is_told_by(new, old) or _says_the_same(new, old, fold)]
-        if same:
-            repetitions[place] = same[0]
+        text = _fold_hit(new)
+        for other, old, whole in places:
+            if _is_told_by(new, old) or (text and text in whole and _says_the_same(new, old, text, whole)):
+                repetitions[place] = other
+                break
         else:
-            places.append((place, new))
+            places.append((place, new, text))
     return repetitions
+
+
+def _fold_hit(hit: Hit) -> str:
+    """Return the folded text of a hit between blanks; empty if it is not compared."""
+    text = hit.content if hit.paragraph is None else hit.paragraph.text
+    return f" {_fold(text)} " if 0 < len(text) <= _LONGEST_COMPARED else ""
+
+
+_fold = lru_cache(maxsize=512)(fold_text)  # rules and the page are in every prompt
 
 
 def _get_rank(hit: Hit) -> int:
@@ -412,15 +422,12 @@ def _is_told_by(turn: Hit, record: Hit) -> bool:
     return turn.turn is not None and record.record is not None and turn.turn.id in record.record.references
 
 
-def _says_the_same(new: Hit, old: Hit, fold: Callable[[str], str]) -> bool:
-    """Return whether the kept text contains the other one, with no word beside it that changes the sense.
+def _says_the_same(new: Hit, old: Hit, text: str, whole: str) -> bool:
+    """Return whether no word beside a text that another one contains changes its sense.
 
     Turns must also have the same speaker, since "I like tea" of two people are two facts.
     """
-    text, whole = (hit.content if hit.paragraph is None else hit.paragraph.text for hit in (new, old))
-    if not 0 < len(text) <= _LONGEST_COMPARED or len(whole) > _LONGEST_COMPARED:
-        return False
     if new.turn and old.turn and (new.turn.role, new.turn.speaker) != (old.turn.role, old.turn.speaker):
         return False
-    before, same, after = f" {fold(whole)} ".partition(f" {fold(text)} ")
-    return bool(same) and _OTHER_SENSE.search(f"{before} {after}") is None
+    before, _, after = whole.partition(text)
+    return _OTHER_SENSE.search(f"{before} {after}") is None
