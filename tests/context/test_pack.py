@@ -108,8 +108,10 @@ def test_hits_that_hardly_answer_are_perhaps_related_and_the_prompt_says_that_no
     assert pack.text.startswith(f"{escaping.NOTICE}\n\n{NOTHING_KNOWN}\n\n{render.PERHAPS_HEADER}\n- [")
     best = hit(record(0xA1, "The front door sticks"), 0.9, "door")
     assert NOTHING_KNOWN not in packed(candidates=[best, *weak], memories=100).text
-    assert packed(memories=100).text == NOTHING_KNOWN
-    assert packed(memories=0).text == packed(query="", memories=100).text == ""
+    for query in ("the lighthouse", "What happened on 3 May 2011?"):
+        assert packed(query=query, memories=100).text == NOTHING_KNOWN
+        assert packed(query=query, memories=0).text == packed(query="", memories=100).text == ""
+    assert packed(query="Who am I?", memories=100).text == ""  # it asks for nothing that could be missing
 
 
 def test_a_mark_stands_after_the_line_of_what_was_replaced():

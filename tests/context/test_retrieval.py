@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 from reverie import Memory
+from reverie.context.pack import NOTHING_KNOWN
 from reverie.llm.protocol import ModelRequest
 from reverie.settings import Settings
 from tests.factories import MovableClock, believe
@@ -51,3 +53,29 @@ def test_the_newest_records_of_a_memory_without_a_page_are_in_its_first_prompt()
         assert _recall(memory, "cli:1", "hello there") == texts[:1:-1]
         memory.pages.write("MEMORY.md", "The harbour opens at noon.")
         assert _recall(memory, "cli:2", "hello there") == []
+
+
+def test_a_message_about_a_day_gets_what_was_said_then() -> None:
+    clock = MovableClock()  # 2 June 2025, a Monday
+    said = {
+        0: "The plumber fixed the tap.",
+        7: "Ada picked up the piano.",
+        8: "Bo had his eyes tested.",
+        14: "A parcel came.",
+    }
+    with Memory.open(":memory:", clock=clock, settings=Settings(embedder="none")) as memory:
+        for day, text in said.items():
+            clock.now = MovableClock().now + timedelta(days=day)
+            memory.session(f"chat:{day}").add("user", text)
+        clock.move(days=1)
+        for message, days in {
+            "What happened on 2 June?": [0],
+            "Was haben wir letzte Woche besprochen?": [7, 8],
+            "What did I tell you on 9 June?": [7],
+            "What did we talk about on 20 May?": [],
+            "Who tested his eyes last week?": [8],
+        }.items():
+            pack = memory.session("chat:now").context(message)
+            shown = [choice.hit.content for choice in pack.choices if choice.verdict == "selected"]
+            assert sorted(shown) == sorted(said[day] for day in days), (message, pack.text)
+            assert (NOTHING_KNOWN in pack.text) == (not days)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -23,9 +23,11 @@ from reverie.domain.filter import has_ended, is_valid_at
 from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import validation
-from reverie.domain.text.dates import find_dates
+from reverie.domain.text.dates import DateMention, find_dates
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
+from reverie.search.dates import find_query_dates
 from reverie.search.hits import Explanation, Hit
+from reverie.search.query import parse_query
 from reverie.search.updates import asks_for_past
 
 Verdict = Literal[
@@ -132,10 +134,36 @@ class PackInput(NamedTuple):
 
 
 def compute_candidate_chances(given: PackInput) -> dict[str, float]:
-    """Return the chance that each trusted candidate answers the message, by id."""
+    """Return the chance that each trusted candidate answers the message, by id.
+
+    If the message asks for a time and for nothing else, what was said then, or is about then, answers.
+    """
     trusted = [hit for hit in given.candidates if hit.is_trusted]
-    chances = gate.compute_chances(given.query, trusted, given.memories)
-    return {hit.id: chance for hit, chance in zip(trusted, chances, strict=True)}
+    chances = dict(
+        zip(
+            (hit.id for hit in trusted),
+            gate.compute_chances(given.query, trusted, given.memories),
+            strict=True,
+        )
+    )
+    if asked := _find_asked_days(given.query, given.now.date()):
+        zone, known = given.now.tzinfo, gate.choose_settings(trusted).known
+        for hit in trusted:
+            said = hit.at.astimezone(zone).date()
+            days = [(said, said), *((day.start, day.end) for day in find_dates(hit.content, said))]
+            if any(start <= day.end and day.start <= end for start, end in days for day in asked):
+                chances[hit.id] = max(chances[hit.id], known)
+    return chances
+
+
+def _find_asked_days(message: str, today: date) -> list[DateMention]:
+    """Return the days, not today, of a message with at most one word beside them, such as "What happened on 3 May?"."""
+    dates = find_query_dates(message, today=today)
+    terms = parse_query(dates.remove_from(message)).terms
+    words = [
+        term for term in terms if term.kind == "word" and term.weight >= 1.0
+    ]  # others are function words
+    return [day for day in dates.days if len(words) <= 1 and not day.start <= today <= day.end]
 
 
 def judge_candidates(

@@ -45,6 +45,7 @@ from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.search.hits import Explanation, Hit
+from reverie.search.query import parse_query
 
 SectionName = Literal[
     "profile", "pages", "standing", "summary", "changed", "notes", "recalled", "working", "related"
@@ -58,8 +59,8 @@ _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
 _LONGEST_EXCERPT = 60
 _NOTES_HEADERS = 40  # tokens
 
-NOTHING_KNOWN = "Nothing about this message is remembered."
-"""The line of a prompt when nothing answers the message."""
+NOTHING_KNOWN = "Nothing else about this message is remembered."
+"""The line of a prompt when nothing answers the message except, perhaps, the page and the rules above it."""
 
 
 class PackSection(NamedTuple):
@@ -365,7 +366,9 @@ def _recall(
         judged, [to_hit(record) for record in given.standing.records if record.id in standing_ids]
     )
     said = NOTHING_KNOWN
-    if is_known or not given.query or not given.memories or estimate_section_cost(said) > room:
+    asked = parse_query(given.query, now=given.now)
+    is_asking = bool(asked.dates) or any(term.kind != "common" for term in asked.terms)
+    if is_known or not is_asking or not given.memories or estimate_section_cost(said) > room:
         said = ""
     room -= estimate_section_cost(said)
     limit = MAX_LISTED if is_list and given.recall_limit else given.recall_limit

@@ -121,7 +121,7 @@ class PackGatherer:
                 recent=recent,
                 replay=replayed,
                 now_at=now_at,
-                now=now,
+                now=now.astimezone(settings.zone),
                 sequence=sequence,
                 budget=budget,
                 standing=standing,
