@@ -318,7 +318,7 @@ def test_a_function_is_a_model() -> None:
 
 def test_pauses_grow_and_never_pass_the_end() -> None:
     pauses: list[float] = []
-    patience = RetryPolicy(tries=6, sleep=pauses.append, chance=lambda: 1.0)
+    patience = RetryPolicy(tries=6, sleep=pauses.append)
     with serving(status(500)) as script, pytest.raises(ModelUnavailable):
         openai_at(script, patience=patience).answer(question(timeout_s=60.0))
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]

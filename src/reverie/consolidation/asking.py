@@ -99,7 +99,7 @@ class ModelAsker:
             return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
         usage = reply.usage
         if usage.cost is None and (known := find_known_model(self.model.name)) is not None:
-            usage = known.price.of(usage)
+            usage = known.add_cost(usage)
         micros = round((usage.cost or 0) * 1e6)
         values = (usage.requests, usage.input_tokens, usage.output_tokens, micros)
         month = f"{self._writer.clock():%Y-%m}"

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
-from reverie.domain.text.validation import validate_address
 from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.provider import (
     JsonServer,
     ProviderModel,
-    RetryableError,
-    RetryPolicy,
     StreamRelay,
     append_schema,
-    join_calls,
     read_address,
     read_key,
 )
@@ -34,28 +29,9 @@ _ANSWER = "answer"
 
 
 class AnthropicModel(ProviderModel):
-    """Model on a server with Anthropic's Messages API.
+    """Model on a server with Anthropic's Messages API."""
 
-    Args:
-        model: Name of the model, as the server knows it.
-        base_url: Address of the server; None for Anthropic's.
-        api_key: The key.
-        patience: Tries and pauses of a request.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        api_key: str,
-        base_url: str | None = None,
-        patience: RetryPolicy | None = None,
-    ) -> None:
-        name = f"anthropic:{model}"
-        address = validate_address(base_url or "https://api.anthropic.com", name="base_url").rstrip("/")
-        headers = {"x-api-key": api_key, "anthropic-version": "2023-06-01"}
-        server = JsonServer(name, f"{address}/v1/messages", headers)
-        super().__init__(name, server, patience)
+    provider = "anthropic"
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> AnthropicModel:
@@ -68,6 +44,10 @@ class AnthropicModel(ProviderModel):
         if not key:
             raise ModelRefused(f"anthropic:{model} needs ANTHROPIC_API_KEY")
         return cls(model, api_key=key, base_url=read_address(environ, "ANTHROPIC_BASE_URL"))
+
+    def _connect(self, base_url: str | None, api_key: str | None) -> JsonServer:
+        headers = {"x-api-key": api_key or "", "anthropic-version": "2023-06-01"}
+        return JsonServer(self.name, base_url or "https://api.anthropic.com", "v1/messages", headers)
 
     def _build_body(self, request: ModelRequest, by_schema: bool) -> dict[str, Any]:
         messages: Sequence[ChatMessage] = request.messages
@@ -93,14 +73,12 @@ class AnthropicModel(ProviderModel):
         text = "".join(block["text"] for block in answer["content"] if block["type"] == "text")
         finish = _FINISHES.get(answer.get("stop_reason"), "stop")
         if by_schema and calls:
-            text = json.dumps(calls.pop(0)["input"], ensure_ascii=False)
+            text = json.dumps(calls[0]["input"], ensure_ascii=False)
             calls, finish = [], "length" if finish == "length" else "stop"
         return ModelReply(
             text=text,
             tool_calls=tuple(
-                ToolCall(
-                    id=call["id"], name=call["name"], arguments=json.dumps(call["input"], ensure_ascii=False)
-                )
+                ToolCall(id=call["id"], name=call["name"], arguments=_format_input(call["input"]))
                 for call in calls
             ),
             finish=finish,
@@ -108,35 +86,30 @@ class AnthropicModel(ProviderModel):
             usage=_parse_usage(answer.get("usage") or {}),
         )
 
-    def _collect_reply(self, pieces: Iterator[Any], relay: StreamRelay) -> ModelReply:
-        text, model, reason, usage = [], "", None, TokenUsage(requests=1)
-        calls: dict[int, dict[str, str]] = {}
+    def _join_pieces(self, pieces: Iterator[Any], relay: StreamRelay) -> Any:
+        answer: dict[str, Any] = {}
+        blocks: dict[int, dict[str, Any]] = {}
         for piece in pieces:
             if piece["type"] == "message_start":
-                model, usage = piece["message"]["model"], _parse_usage(piece["message"]["usage"])
-            elif piece["type"] == "content_block_start" and piece["content_block"]["type"] == "tool_use":
-                block = piece["content_block"]
-                calls[piece["index"]] = {"id": block["id"], "name": block["name"], "arguments": ""}
+                answer |= piece["message"]
+            elif piece["type"] == "content_block_start":
+                blocks[piece["index"]] = {**piece["content_block"], "input": ""}
             elif piece["type"] == "content_block_delta":
-                delta = piece["delta"]
+                block, delta = blocks[piece["index"]], piece["delta"]
                 if delta["type"] == "text_delta":
-                    text.append(delta["text"])
+                    block["text"] += delta["text"]
                     relay(delta["text"])
-                elif delta["type"] == "input_json_delta" and piece["index"] in calls:
-                    calls[piece["index"]]["arguments"] += delta["partial_json"]
+                elif delta["type"] == "input_json_delta":
+                    block["input"] += delta["partial_json"]
             elif piece["type"] == "message_delta":
-                reason = piece["delta"].get("stop_reason") or reason
-                written = piece.get("usage", {}).get("output_tokens")
-                usage = replace(usage, output_tokens=written or usage.output_tokens)
-        if reason is None:
-            raise RetryableError("the answer broke off")
-        return ModelReply(
-            text="".join(text),
-            tool_calls=join_calls(calls),
-            finish=_FINISHES.get(reason, "stop"),
-            model=model,
-            usage=usage,
-        )
+                usage = {**answer.get("usage", {}), **piece.get("usage", {})}
+                answer |= {**piece["delta"], "usage": usage}
+        return None if answer.get("stop_reason") is None else answer | {"content": [*blocks.values()]}
+
+
+def _format_input(given: Any) -> str:
+    """Return the arguments of a call as JSON; those of a streamed call are JSON already."""
+    return (given or "{}") if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
 
 def _convert_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
@@ -158,12 +131,11 @@ def _build_blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
         result = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
         return [result]
-    blocks: list[dict[str, Any]] = []
-    if message.content.strip():
-        blocks.append({"type": "text", "text": message.content})
-    for call in message.tool_calls:
-        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": _parse_input(call)})
-    return blocks
+    blocks = [{"type": "text", "text": message.content}] if message.content.strip() else []
+    return blocks + [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _parse_input(call)}
+        for call in message.tool_calls
+    ]
 
 
 def _parse_input(call: ToolCall) -> Any:

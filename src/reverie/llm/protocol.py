@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
+from pkgutil import get_data
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -142,29 +142,17 @@ class ModelFailure:
 # -- known models ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """Price of a model's tokens.
-
-    Attributes:
-        input: US dollars for a million input tokens, 0 or more.
-        output: US dollars for a million output tokens, 0 or more.
-    """
-
-    input: float
-    output: float
-
-    def of(self, usage: TokenUsage) -> TokenUsage:
-        """Return the usage with its cost."""
-        cost = (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
-        return replace(usage, cost=cost)
-
-
 class KnownModel(NamedTuple):
-    """Largest number of tokens of a request to a model, and its price."""
+    """What is known of a model: the tokens of its largest request, and US dollars for a million tokens."""
 
     input_tokens: int
-    price: Price
+    read: float
+    written: float
+
+    def add_cost(self, usage: TokenUsage) -> TokenUsage:
+        """Return the usage with its cost."""
+        cost = usage.input_tokens * self.read + usage.output_tokens * self.written
+        return replace(usage, cost=cost / 1e6)
 
 
 @cache
@@ -177,13 +165,13 @@ def find_known_model(name: str) -> KnownModel | None:
     >>> find_known_model("openai:gpt-5-mini-2025-08-07").input_tokens
     400000
     """
-    text = files("reverie.llm").joinpath("known-models.txt").read_text(encoding="utf-8")
+    text = (get_data("reverie.llm", "known-models.txt") or b"").decode("utf-8")
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     fitting = [row for row in rows if name.startswith(row[0])]
     if not fitting:
         return None
     _, tokens, read, written = max(fitting, key=lambda row: len(row[0]))
-    return KnownModel(int(tokens), Price(input=float(read), output=float(written)))
+    return KnownModel(int(tokens), float(read), float(written))
 
 
 # -- protocol -------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
 import re
 import threading
 import time
@@ -21,9 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused, ModelTimeout, ModelUnavailable
 from reverie.domain.text.validation import validate_address
 from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, OnText, find_known_model
@@ -64,23 +62,19 @@ class RetryPolicy:
     Attributes:
         tries: Most tries, 1 or more.
         sleep: Waits for some seconds; tests pass their own.
-        chance: Returns a random number from 0 to 1; tests pass their own.
     """
 
     tries: int = 3
     sleep: Callable[[float], None] = time.sleep
-    chance: Callable[[], float] = random.random
 
     def compute_pause(self, number: int, failure: RetryableError) -> float:
-        """Return the seconds to wait after a try of a number, from 1: what the server wishes, or a random time.
+        """Return the seconds to wait after a try of a number, from 1: what the server wishes, or longer each time.
 
-        Random pauses double from half a second to eight, each reduced by up to a half ("equal jitter", AWS
-        Architecture Blog, 2015).
+        Pauses double from half a second to eight.
         """
         if failure.after_s is not None:
             return failure.after_s
-        longest: float = min(LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (number - 1))
-        return longest * (0.5 + self.chance() / 2)
+        return min(LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (number - 1))
 
 
 class StreamRelay:
@@ -148,13 +142,14 @@ class JsonServer:
 
     Args:
         who: Name of the model, for errors.
-        url: The address.
+        address: The address of the server.
+        path: What is asked there.
         headers: Headers of each request, such as the key.
     """
 
-    def __init__(self, who: str, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, who: str, address: str, path: str, headers: Mapping[str, str]) -> None:
         self._who = who
-        self._url = url
+        self._url = f"{validate_address(address, name='base_url').rstrip('/')}/{path}"
         self._headers = {"content-type": "application/json", **headers}
 
     def send(self, body: Mapping[str, Any], timeout_s: float) -> Any:
@@ -232,15 +227,25 @@ class ProviderModel(ABC):
     """Model on a server.
 
     Args:
-        name: `provider:model`.
-        server: The server.
+        model: Name of the model, as the server knows it.
+        base_url: Address of the server; None for the provider's.
+        api_key: The key; None for a server that asks for none.
         patience: Tries and pauses of a request.
     """
 
-    def __init__(self, name: str, server: JsonServer, patience: RetryPolicy | None) -> None:
-        self.name = name
-        self._model = name.partition(":")[2]
-        self._server = server
+    provider: ClassVar[str]
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        patience: RetryPolicy | None = None,
+    ) -> None:
+        self.name = f"{self.provider}:{model}"
+        self._model = model
+        self._server = self._connect(base_url, api_key)
         self._patience = patience or RetryPolicy()
         self._takes_schemas = True
         self._left_out: frozenset[str] = frozenset()
@@ -256,7 +261,7 @@ class ProviderModel(ABC):
         finally:
             relay.is_closed = True
         known = find_known_model(self.name)
-        return reply if known is None else replace(reply, usage=known.price.of(reply.usage))
+        return reply if known is None else replace(reply, usage=known.add_cost(reply.usage))
 
     def _try(self, request: ModelRequest, ends_at: float, relay: StreamRelay) -> ModelReply:
         """Answer a request, and repeat it after a failure that may pass. Nothing is said twice to a listener."""
@@ -303,10 +308,12 @@ class ProviderModel(ABC):
         while True:
             accepted = self._select_accepted(body)
             try:
-                if "stream" in accepted:
-                    return self._collect_reply(self._server.stream(accepted, left_s), relay)
-                reply = self._parse_reply(self._server.send(accepted, left_s), by_schema)
-                relay(reply.text)
+                if "stream" not in accepted:
+                    answer = self._server.send(accepted, left_s)
+                elif not (answer := self._join_pieces(self._server.stream(accepted, left_s), relay)):
+                    raise RetryableError("the answer broke off")
+                reply = self._parse_reply(answer, by_schema)
+                relay("" if relay.has_begun else reply.text)
                 return reply
             except FormatRejected as error:
                 named = {each for each in _OPTIONAL if re.search(rf"\b{each}\b", str(error))}
@@ -321,6 +328,10 @@ class ProviderModel(ABC):
         return {name: value for name, value in body.items() if name not in self._left_out}
 
     @abstractmethod
+    def _connect(self, base_url: str | None, api_key: str | None) -> JsonServer:
+        """Return the server."""
+
+    @abstractmethod
     def _build_body(self, request: ModelRequest, by_schema: bool) -> dict[str, Any]:
         """Return the arguments of a request."""
 
@@ -329,13 +340,8 @@ class ProviderModel(ABC):
         """Return a whole answer as a reply."""
 
     @abstractmethod
-    def _collect_reply(self, pieces: Iterator[Any], relay: StreamRelay) -> ModelReply:
-        """Return a streamed answer as a reply; `RetryableError` if it breaks off."""
-
-
-def join_calls(calls: Mapping[int, Mapping[str, str]]) -> tuple[ToolCall, ...]:
-    """Return the calls of tools whose parts were collected from a streamed answer."""
-    return tuple(ToolCall(**{**call, "arguments": call["arguments"] or "{}"}) for call in calls.values())
+    def _join_pieces(self, pieces: Iterator[Any], relay: StreamRelay) -> Any:
+        """Return a streamed answer in the form of a whole one; None if it breaks off."""
 
 
 # -- keys and addresses ----------------------------------------------------------------------------------
