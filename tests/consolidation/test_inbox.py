@@ -208,7 +208,7 @@ def test_of_two_decisions_at_the_same_time_the_second_is_refused(memory: Memory,
     late = Inbox(OvertakenWriter(store=writer.store, others=[other]))
     with pytest.raises(Conflict, match="changed since it was read"):
         late.decide(plan.id, verdict, groups=[0])
-    (group, *_) = Inbox(writer).get(plan.id).groups
+    (group, *_) = Inbox(writer).kept_plan(plan.id).groups
     assert (group.state, group.reason) == ("rejected", "mine")
 
 

@@ -21,7 +21,7 @@ from reverie.consolidation.worker import Worker
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
+from reverie.domain.errors import InvalidInput, ModelRefused, ModelTimeout, ModelUnavailable, NotFound
 from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
@@ -142,6 +142,44 @@ def test_a_failed_call_loses_nothing_and_is_tried_again(world: World) -> None:
     world.talk(5)
     (outcome,) = world.worker(digesting()).run_due().outcomes
     assert (outcome.state, world.window) == ("applied", 10)
+
+
+@pytest.mark.parametrize(
+    ("failing", "most"),
+    [
+        (lambda: ModelReply(text='{"history": "They', finish="length"), 13),
+        (lambda: ModelReply(text="I would rather not."), 6),
+        (lambda: raising(ModelTimeout("too slow")), 6),
+        (lambda: raising(ModelRefused("against the rules")), 6),
+    ],
+)
+def test_a_model_that_fails_for_a_month_is_asked_now_and_then_and_reads_what_waited_when_it_works(
+    world: World, failing: Callable[[], str | ModelReply], most: int
+) -> None:
+    asked: list[str] = []
+    is_broken = True
+
+    def answer(request: ModelRequest) -> str | ModelReply:
+        asked.extend([request.messages[-1].content] * (request.purpose == "read"))
+        return failing() if is_broken else digesting()(request)
+
+    world.talk(60)
+    one = world.worker(answer)
+    for _ in range(30 * 24):
+        one.run_due()
+        world.clock.move(hours=1)
+    assert 3 <= len(asked) <= most
+    assert world.window == 10, "a window is shortened by rule then"
+    is_broken = False
+    asked.clear()
+    for _ in range(8 * 24):
+        world.clock.move(hours=1)
+        one.run_due()
+    assert [text.count("] USER: message") for text in asked] == [30], "every message is read, once"
+
+
+def raising(error: Exception) -> str:
+    raise error
 
 
 def test_turns_that_arrive_meanwhile_are_kept(world: World) -> None:
@@ -325,15 +363,15 @@ def test_a_thread_that_was_told_to_stop_is_not_revived_by_another(world: World) 
     assert one.stop()
 
 
-def test_the_lease_is_kept_while_another_thread_of_the_process_works(world: World) -> None:
+def test_the_threads_of_a_process_work_one_after_the_other(world: World) -> None:
     model = Held()
     world.talk(60)
     one, other = world.worker(model), world.worker(digesting())
     one.start(every_s=60)
     assert model.asked.wait(20)
-    assert not one.run(["promote"]).busy
     assert other.run(["promote"]).busy, "the thread is still at it"
     model.may_go_on.set()
+    assert not one.run(["promote"]).busy, "it waits for the thread"
     assert one.stop()
     assert not other.run(["promote"]).busy
 

@@ -94,6 +94,9 @@ LATER = ModelFailure(why="it is left for the next dream")
 LIMIT = "the monthly limit of tokens is reached"
 """Beginning of the reason why a model is not asked any more in a month."""
 
+TIMEOUT = "timeout: "
+"""Beginning of the reason why a pass failed whose model did not answer in time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -114,6 +117,11 @@ class Answer:
     is_unusable: bool = False
     is_refused: bool = False
     unknown: tuple[str, ...] = ()
+
+    @property
+    def is_futile(self) -> bool:
+        """Whether the same request is useless soon: the model refused it, was too slow, or its answer is unusable."""
+        return self.is_unusable or self.is_refused or self.why.startswith(TIMEOUT)
 
     @property
     def is_later(self) -> bool:

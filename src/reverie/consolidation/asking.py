@@ -16,7 +16,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
-from reverie.consolidation.answers import LIMIT, NO_MODEL, iter_numbered, read_answer
+from reverie.consolidation.answers import LIMIT, NO_MODEL, TIMEOUT, iter_numbered, read_answer
 from reverie.consolidation.flows import CLAIM_SCHEMA, PROMPT, Ask, Claim, build_claim_request, is_supported
 from reverie.consolidation.inputs import PassInput
 from reverie.domain.errors import (
@@ -36,9 +36,6 @@ from reverie.stores.telemetry import ask_model
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
-
-TIMEOUT = "timeout: "
-"""Beginning of the reason why a pass failed whose model did not answer in time."""
 
 _MONTH = defer_regex(r"\d{4}-(?:0[1-9]|1[0-2])")
 _USAGE = ("requests", "input_tokens", "output_tokens", "cost")

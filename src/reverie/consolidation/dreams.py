@@ -6,81 +6,43 @@ how far the journal was considered. A pass that fails leaves its cursor where it
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Self, get_args
+from typing import get_args
 
-from reverie.consolidation.answers import LATER, LIMIT, NO_MODEL
-from reverie.consolidation.asking import TIMEOUT, ExamReport, ModelAsker, ModelTrust, MonthUsage, take_exam
+from reverie.consolidation.answers import LATER, NO_MODEL
+from reverie.consolidation.asking import ExamReport, ModelAsker, ModelTrust, MonthUsage, take_exam
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind, WindowReader
-from reverie.consolidation.inbox import Inbox, Verdict, WaitingPlan, drop_rejected
+from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
 from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
-from reverie.consolidation.passes.tidy import NOISE
 from reverie.consolidation.plan import ApplyResult, Plan, select_groups
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
-from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable, quote_value
+from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record, validate_choice
-from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.validation import validate_count, validate_raw_text
 from reverie.llm.protocol import Model, TokenUsage
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.telemetry import trace_workflow
-from reverie.stores.writer import StoreWriter, retry_conflicts
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
 ALL = "dream"
 """Name of all passes of a dream together."""
 
-LOG = "dream.log"
-"""The store's cursor with the outcomes of the last dreams."""
-
-_LONGEST_LOG = 100
 _ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassOutcome:
-    """Outcome of one pass.
-
-    Attributes:
-        plan: The plan; an empty one where making it failed.
-        state: `applied`, `planned`, `waiting` (for the owner), `rejected`, `skipped` or `failed`.
-        why: Why it was skipped or failed; empty otherwise. It may quote a model, and is not stored.
-        error: The class of the error that made it fail; empty where it was the model's answer, or nothing.
-        batch: Number by which the changes can be undone; None without a change.
-    """
-
-    plan: Plan
-    state: str
-    why: str = ""
-    error: str = ""
-    batch: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The pass."""
-        return self.plan.name
-
-    @classmethod
-    def from_error(cls, name: str, at: datetime, error: Exception) -> Self:
-        """Return the outcome of a pass that an error ended."""
-        plan = Plan(id="", name=name, made_at=at)
-        return cls(plan=plan, state="failed", why=str(error), error=type(error).__name__)
-
-
-class Dreams:
+class Dreams(Inbox):
     """Plans and runs of passes over one store, and what waits for the owner. Safe to use from several threads."""
 
     def __init__(
@@ -99,14 +61,11 @@ class Dreams:
             model: The model; None for none.
             profile: Folder of the user's own prompts; None for those that ship.
         """
-        self._writer = writer.acting(ACTOR)
-        self._store = writer.store
+        super().__init__(writer.acting(ACTOR))
         self._clock = writer.clock
         self._settings = settings
         name = "" if model is None else model.name
         self._asker = ModelAsker(self._writer, settings=settings, model=model)
-        self._inbox = Inbox(self._writer)
-        self._outcomes = DreamLog(self._writer)
         self._windows = WindowReader(writer, settings=settings, model=name)
         self._trust = ModelTrust(self._writer, name)
         self._gatherer = InputGatherer(
@@ -252,9 +211,9 @@ class Dreams:
         """
         off = self._explain_off(registered)
         news = self._gatherer.gather_news(registered)
-        if off and registered.without_model:
+        if off and registered.needs:
             return news.build_plan(registered.name, skipped=off)
-        if not registered.without_model and not registered.has_work(news):
+        if not registered.needs and not registered.has_work(news):
             return news.build_plan(registered.name, skipped="nothing is new")
         if off:
             plan = news.build_plan(registered.name, skipped=off)
@@ -262,8 +221,7 @@ class Dreams:
             plan = yield from registered.build(self._gatherer.gather(registered, news, planned))
             plan = drop_rejected(plan, self._store)
         if plan.failed:
-            # it is considered again
-            return replace(plan, cursors={name: text for name, text in plan.cursors.items() if name == NOISE})
+            return replace(plan, cursors={})  # it is considered again
         return replace(plan, cursors={build_cursor_name(registered.name): str(news.until), **plan.cursors})
 
     def _apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:
@@ -272,7 +230,7 @@ class Dreams:
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
         if dry_run or not (plan or plan.cursors):
             return ApplyResult(plan=plan, batch=None, changes=0)
-        cursors = {**plan.cursors, **self._inbox.build_cursors(plan)}
+        cursors = {**plan.cursors, **self._build_proposals(plan)}
         entries = self._writer.commit(
             plan.edits, operation="dream", reference=f"{plan.name} {plan.id}", cursors=cursors
         )
@@ -381,7 +339,7 @@ class Dreams:
         return any(
             registered.has_work(self._gatherer.gather_news(registered))
             for registered in passes
-            if not (registered.without_model and self._explain_off(registered))
+            if not (registered.needs and self._explain_off(registered))
         )
 
     def _count_drafts(self) -> int:
@@ -392,7 +350,7 @@ class Dreams:
         """Return why a pass does nothing now; empty if it does something."""
         if registered.setting and not getattr(self._settings, registered.setting):
             return f"{registered.setting} is off"
-        return registered.without_model if self._asker.model is None else ""
+        return f"no model: {registered.needs}" if registered.needs and self._asker.model is None else ""
 
     def usage(self, month: str | None = None) -> MonthUsage:
         """Return the cost of the requests of background thinking in a month; each dream's own cost is in `log`.
@@ -421,155 +379,9 @@ class Dreams:
             self._trust.note_exam(report)
         return report
 
-    def log(self) -> list[dict[str, object]]:
-        """Return the outcomes of the last dreams, the newest last."""
-        return self._outcomes.read()
-
-    # -- the inbox ---------------------------------------------------------------------------------------
-
-    def keep_plan(self, plan: Plan) -> WaitingPlan:
-        """Store a plan until the owner decides it. At most 20 plans wait, for thirty days.
-
-        Raises:
-            InvalidInput: it is too large to wait.
-        """
-        waiting = self._inbox.add(plan)
-        self._outcomes.add_plan(plan, "waiting")
-        return waiting
-
-    def kept_plans(self) -> list[WaitingPlan]:
-        """Return the plans that wait, the newest first. A decided plan is in `log` only."""
-        return self._inbox.plans()
-
-    def proposals(self) -> list[Record]:
-        """Return the records that passes propose and the owner has not decided, the newest first.
-
-        A proposal is in no search and in no prompt before it is accepted.
-        """
-        return self._inbox.proposals()
-
-    def kept_plan(self, id: str) -> WaitingPlan:
-        """Return the plan of that id that waits.
-
-        Raises:
-            NotFound: there is no such plan, or no longer.
-        """
-        return self._inbox.get(id)
-
-    def decide(
-        self,
-        id: str,
-        verdict: Verdict,
-        *,
-        groups: Collection[int] | None = None,
-        reason: str = "",
-        actor: str = "owner",
-    ) -> WaitingPlan:
-        """Write the owner's decision about a plan or proposal. No tool of a model does this.
-
-        Args:
-            id: The plan or proposal.
-            verdict: `accept` makes the changes at once, in one transaction. `reject` keeps them from being planned
-                again while their sources stay as they are, and a proposal for good. `later` leaves them open.
-            groups: Numbers of the groups of a plan's steps; None for all that are open.
-            reason: Why they are rejected, at most 500 characters.
-            actor: Author of the decision about a proposal in the journal, who speaks for the owner.
-
-        Raises:
-            NotFound: there is no such plan or proposal, or no longer.
-            Conflict: a group is decided already, or what it would change has changed since: reject it.
-        """
-        after = self._inbox.decide(id, verdict, groups=groups, reason=reason, actor=actor)
-        if after.record is None:
-            has_applied = any(group.state == "applied" for group in after.groups)
-            state = "waiting" if after.open else "applied" if has_applied else "rejected"
-            self._outcomes.add_plan(after.plan, state, batch=max(after.batches, default=None))
-        return after
-
 
 def _group_names(names: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the names of passes in their order, in groups of those that are planned together."""
     for is_verified, found in groupby(names, VERIFIED.__contains__):
         group = list(found)
         yield from [group] if is_verified else ([name] for name in group)
-
-
-# -- the log ---------------------------------------------------------------------------------------------
-
-
-class DreamLog:
-    """Log of the last dreams in one store, in words that no model chose. Safe to use from several threads."""
-
-    def __init__(self, writer: StoreWriter) -> None:
-        self._writer = writer
-        self._store = writer.store
-
-    def read(self) -> list[dict[str, object]]:
-        """Return the outcomes of the last dreams, the newest last."""
-        return _parse_log(self._store.cursor(LOG))
-
-    def add(self, outcomes: Sequence[PassOutcome]) -> None:
-        """Write outcomes of one dream into the log. An earlier entry about the same plan is replaced."""
-        noted = [
-            each
-            for each in outcomes
-            if each.state != "skipped" or each.plan.refused or each.plan.usage.requests
-        ]
-        dream = next((each.plan.id for each in noted if each.plan.id), "")
-        entries = [_to_log_entry(each, dream) for each in noted]
-        plans = {entry["plan"] for entry in entries if entry["plan"]}
-
-        def attempt(_: int) -> None:
-            stored = self._store.cursor(LOG)
-            kept = [entry for entry in _parse_log(stored) if entry.get("plan") not in plans]
-            text = json.dumps([*kept, *entries][-_LONGEST_LOG:], ensure_ascii=False)
-            self._writer.commit([], cursors={LOG: text}, expected={LOG: stored})
-
-        try:
-            if entries:
-                retry_conflicts(attempt, read_state=lambda: self._store.cursor(LOG))
-        except StoreUnavailable as error:
-            _log.warning("the log of dreams could not be written: %s", error)
-
-    def add_plan(self, plan: Plan, state: str, *, batch: int | None = None) -> None:
-        """Write into the log what became of a plan."""
-        why = plan.failed or ("" if plan else plan.skipped)
-        state = "failed" if plan.failed else state if plan else "skipped"
-        self.add([PassOutcome(plan=plan, state=state, why=why, batch=batch)])
-
-
-def drop_log_entries(text: str, is_unwanted: Callable[[str], bool]) -> str | None:
-    """Return the stored log without the entries that contain unwanted text; None if none are left."""
-    entries = [entry for entry in _parse_log(text) if not any(is_unwanted(str(x)) for x in entry.values())]
-    return json.dumps(entries, ensure_ascii=False) if entries else None
-
-
-def _parse_log(text: str | None) -> list[dict[str, object]]:
-    try:
-        return [entry for entry in json.loads(text or "[]") if isinstance(entry, dict)]
-    except ValueError:
-        _log.warning("the log of dreams cannot be read and is begun anew")
-        return []
-
-
-def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
-    plan, usage = outcome.plan, outcome.plan.usage
-    known = (
-        reason for reason in (LIMIT, f"{TIMEOUT}no answer in time") if outcome.why.startswith(reason[:9])
-    )
-    failed = outcome.error or next(known, "the model gave no usable answer")
-    return {
-        "dream": dream,
-        "pass": outcome.name,
-        "at": format_time(plan.made_at),
-        "state": outcome.state,
-        "why": failed if outcome.state == "failed" else outcome.why,
-        "plan": plan.id,
-        "batch": outcome.batch,
-        "changes": len(plan.steps) + len(plan.proposals),
-        "refused": len(plan.refused),
-        "requests": usage.requests,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost": usage.cost,
-    }

@@ -152,6 +152,7 @@ def ask_in_parts(
     *,
     forms: Schema,
     splits: int = MAX_SPLITS,
+    is_whole: bool = False,
 ) -> Flow[list[tuple[Sequence[T], Answer]]]:
     """Ask about items, and again about each half of them where the answer was cut off.
 
@@ -160,6 +161,7 @@ def ask_in_parts(
         build: Returns the request about some of them.
         forms: Schema of all forms of answers that are accepted.
         splits: How often the question may be cut into halves.
+        is_whole: Whether the answers are of no use without each other, so that nothing is asked after an unusable one.
 
     Returns:
         Each part with its answer, in order. The cost of an answer that was cut off is added to that
@@ -170,7 +172,8 @@ def ask_in_parts(
         return [(items, read_answer(reply, forms))]
     parts: list[tuple[Sequence[T], Answer]] = []
     for half in (items[: len(items) // 2], items[len(items) // 2 :]):
-        parts += yield from ask_in_parts(half, build, forms=forms, splits=splits - 1)
+        if not (is_whole and parts and parts[-1][1].why):
+            parts += yield from ask_in_parts(half, build, forms=forms, splits=splits - 1, is_whole=is_whole)
     part, first = parts[0]
     return [(part, replace(first, usage=reply.usage + first.usage)), *parts[1:]]
 

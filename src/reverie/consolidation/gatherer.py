@@ -7,14 +7,14 @@ tells a session with a scope.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from reverie.consolidation.inbox import Inbox
+from reverie.consolidation.inbox import list_waiting
 from reverie.consolidation.inputs import (
     CLAIMS,
     SHOWN,
@@ -44,6 +44,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
+from reverie.domain.text.timestamps import parse_time
 from reverie.domain.text.validation import validate_count
 from reverie.llm.protocol import find_known_model
 from reverie.repositories.records import NewRecord
@@ -107,7 +108,6 @@ class InputGatherer:
         self._settings = settings
         self._plan_records = plan_records
         self._profile = profile
-        self._inbox = Inbox(writer)
         self._without_drafts = 0  # number of a journal entry before which there are no drafts to consider
 
     def gather_basics(self) -> PassInput:
@@ -144,21 +144,18 @@ class InputGatherer:
             news: What changed since it last ran.
             planned: Changes that earlier passes of the same plan make.
         """
-        if registered.about == "drafts" and not news.drafts:
-            return news
-        records = (each for each in self._list_headed(news.now, headlines=False) if not each.is_item)
-        view = replace(news, records=apply_changes(tuple(records), planned))
-        if registered.about == "drafts":
-            scopes = {record.scope for record, _ in view.drafts}
-            return replace(view, categories={scope: self._list_categories(scope) for scope in scopes})
+        view = self._add_claims(news) if registered.about == "claims" else news
+        records = [each for each in self._list_headed(view.now, headlines=False) if not each.is_item]
         return replace(
-            self._add_claims(view) if registered.about == "claims" else view,
+            view,
+            records=apply_changes(records, planned),
             headlines=self._list_headed(view.now, headlines=True),
+            categories={each.scope: self._list_categories(each.scope) for each, _ in view.drafts},
             refused=self._read_words(REFUSED),
             recalled=frozenset(self._iter_recalled()),
-            dropped=self._read_dropped(view.now),
+            dropped=self._count_dropped(view.now),
             earlier=self._list_earlier_turns(view.now, view.turns),
-            proposals=tuple(self._inbox.list_proposed()),
+            proposals=tuple(each.record for each in list_waiting(self._store) if each.record is not None),
             injected=tuple(self._list_injected_texts(view.turns)),
             signals=collect_signals(view.turns, now=view.now),
         )
@@ -265,11 +262,11 @@ class InputGatherer:
         start = build_recalled_counter("")
         return (name.removeprefix(start) for name in self._store.cursors() if name.startswith(start))
 
-    def _read_dropped(self, now: datetime) -> Mapping[str, int]:
-        """Return the number of records archived as noise on each of the last thirty days."""
-        first = (now - _MONTH).date().isoformat()
-        pairs = (word.partition("=") for word in self._read_words(NOISE))
-        return {day: int(count) for day, _, count in pairs if day > first and count.isdecimal()}
+    def _count_dropped(self, now: datetime) -> int:
+        """Return the number of records that were archived as noise in the last thirty days."""
+        archived = self._store.find(Filter(archived=True))
+        times = (each.archived_at for each in archived if each.archive_reason == NOISE)
+        return sum(at is not None and at > now - _MONTH for at in times)
 
     def _list_categories(self, scope: str) -> tuple[str, ...]:
         """Return the categories that are visible within a scope, the most frequent first."""
@@ -334,6 +331,26 @@ def _says_the_same(before: Record, after: Record) -> bool:
 # -- windows ---------------------------------------------------------------------------------------------
 
 
+class ReadingState(NamedTuple):
+    """How far a session is read.
+
+    Attributes:
+        position: Position of the first turn that no model has read.
+        failures: How often the present model was asked about it without a usable answer.
+        again_at: When it is asked again; None for at once.
+        is_waiting: Whether any model was asked about it without a usable answer.
+    """
+
+    position: int
+    failures: int = 0
+    again_at: datetime | None = None
+    is_waiting: bool = False
+
+    def is_paused(self, now: datetime) -> bool:
+        """Return whether the model is left alone with it; a pause that a wrong clock has made ends at once."""
+        return self.again_at is not None and timedelta() < self.again_at - now <= read.LONGEST_PAUSE
+
+
 class WindowReader:
     """Reads windows from one store. Safe to use from several threads."""
 
@@ -380,10 +397,10 @@ class WindowReader:
             kept = WINDOW_WITHOUT_CONSOLIDATION if kind == "trim" else self._settings.compaction_keep
             start, older = _find_leaving(state, turns, kept if keep is None else keep)
             return WindowInput(state=state, older=tuple(older), start=start)
-        told = parse_position(self._store.cursor(build_history_cursor(session)))
-        read_from = self.read_position(session, is_read=is_read)
+        told = self.read_told(session)
+        reading = self.read_state(session)
         new = self._store.turns(
-            session=session, start=read_from if is_read else max(told, state.window_start)
+            session=session, start=reading.position if is_read else max(told, state.window_start)
         )
         new = _select_first_turns(new, MAX_AT_ONCE)
         start = state.window_start
@@ -395,16 +412,26 @@ class WindowReader:
             state=state,
             older=tuple(new),
             start=start,
-            read_from=read_from,
+            read_from=reading.position if is_read else told,
             told=told,
+            reader=self._model_name,
+            failures=reading.failures,
             position=last[0].position + 1 if last else 1.0,
             is_read=is_read,
         )
 
-    def read_position(self, session: str, *, is_read: bool) -> int:
-        """Return the position of the first turn that no model has read, or that `HISTORY.md` does not tell."""
-        build = build_remembered_cursor if is_read else build_history_cursor
-        return parse_position(self._store.cursor(build(session)))
+    def read_state(self, session: str) -> ReadingState:
+        """Return how far a model has read a session, and when it is asked about the rest."""
+        position, _, rest = (self._store.cursor(build_remembered_cursor(session)) or "").partition(" ")
+        failures, _, rest = rest.partition(" ")
+        again_at, _, reader = rest.partition(" ")
+        if not failures.isdecimal() or reader != self._model_name:
+            return ReadingState(parse_position(position), is_waiting=bool(failures))
+        return ReadingState(parse_position(position), int(failures), parse_time(again_at), is_waiting=True)
+
+    def read_told(self, session: str) -> int:
+        """Return the position of the first turn of a session that `HISTORY.md` does not tell."""
+        return parse_position(self._store.cursor(build_history_cursor(session)))
 
 
 def _find_leaving(state: SessionState, turns: Sequence[Turn], keep: int) -> tuple[int, list[Turn]]:

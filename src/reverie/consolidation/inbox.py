@@ -1,4 +1,4 @@
-"""The inbox: changes that wait in the store for the owner's decision.
+"""The inbox: changes that wait in the store for the owner's decision, and the log of what became of plans.
 
 A plan waits group by group: steps that share a record are decided together. A proposal is a plan that adds one record,
 which is in no search and no prompt before. A decision is one transaction: the changes of an accepted group, its new
@@ -13,10 +13,11 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
+from reverie.consolidation.answers import LIMIT, TIMEOUT
 from reverie.consolidation.plan import (
     Plan,
     PlanStep,
@@ -26,14 +27,14 @@ from reverie.consolidation.plan import (
     select_groups,
 )
 from reverie.domain.change import Change, Value
-from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.record import Record, validate_choice
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.llm.protocol import TokenUsage
 from reverie.stores.codec import TABLES, UnreadableRow, decode_value, to_document
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, retry_conflicts
 
 Verdict = Literal["accept", "reject", "later"]
 """The owner's decision."""
@@ -62,7 +63,42 @@ _STATES: dict[Verdict, GroupState] = {"accept": "applied", "reject": "rejected",
 _LONGEST_REASON = 500
 _ACCEPTED_CONFIDENCE = 0.9
 
+LOG = "dream.log"
+"""The store's cursor with the outcomes of the last dreams."""
+
+_LONGEST_LOG = 100
+
 _log = logging.getLogger("reverie")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassOutcome:
+    """Outcome of one pass.
+
+    Attributes:
+        plan: The plan; an empty one where making it failed.
+        state: `applied`, `planned`, `waiting` (for the owner), `rejected`, `skipped` or `failed`.
+        why: Why it was skipped or failed; empty otherwise. It may quote a model, and is not stored.
+        error: The class of the error that made it fail; empty where it was the model's answer, or nothing.
+        batch: Number by which the changes can be undone; None without a change.
+    """
+
+    plan: Plan
+    state: str
+    why: str = ""
+    error: str = ""
+    batch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The pass."""
+        return self.plan.name
+
+    @classmethod
+    def from_error(cls, name: str, at: datetime, error: Exception) -> Self:
+        """Return the outcome of a pass that an error ended."""
+        plan = Plan(id="", name=name, made_at=at)
+        return cls(plan=plan, state="failed", why=str(error), error=type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +164,17 @@ class WaitingPlan:
         return tuple(dict.fromkeys(group.batch for group in self.groups if group.batch is not None))
 
 
+def list_waiting(store: Store) -> list[WaitingPlan]:
+    """Return all plans and proposals, rejected proposals too, the newest first. One that cannot be read is left out."""
+    plans = []
+    for name, text in store.cursors(_PLAN).items():
+        try:
+            plans.append(_decode(text))
+        except InvalidInput as error:
+            _log.warning("the plan %r cannot be read and is left out: %s", name, error)
+    return sorted(plans, key=lambda each: (each.plan.made_at, each.id), reverse=True)
+
+
 def drop_rejected(plan: Plan, store: Store) -> Plan:
     """Return a plan without what the owner rejected before."""
     rejected = (store.cursor(_REJECTED) or "").split()
@@ -140,20 +187,31 @@ def drop_rejected(plan: Plan, store: Store) -> Plan:
 
 
 class Inbox:
-    """Plans and proposals that wait in one store. Safe to use from several threads and processes."""
+    """Plans and proposals that wait in one store, and the log. Safe to use from several threads and processes."""
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
         self._store = writer.store
+        self._outcomes = DreamLog(writer)
 
-    def add(self, plan: Plan) -> WaitingPlan:
-        """Keep a plan until it is decided. Secrets in it are replaced.
+    def log(self) -> list[dict[str, object]]:
+        """Return the outcomes of the last dreams, the newest last."""
+        return self._outcomes.read()
+
+    def keep_plan(self, plan: Plan) -> WaitingPlan:
+        """Store a plan until the owner decides it. At most 20 plans wait, for thirty days.
 
         Raises:
             InvalidInput: it is too large to wait.
         """
+        waiting = self.add(plan)
+        self._outcomes.add_plan(plan, "waiting")
+        return waiting
+
+    def add(self, plan: Plan) -> WaitingPlan:
+        """Keep a plan as `keep_plan` does, without a line in the log. Secrets in it are replaced."""
         waiting = self._prepare(replace(plan, proposals=()))
-        cursors = {**self.build_cursors(plan), **self._find_old()}
+        cursors = {**self._build_proposals(plan), **self._find_old()}
         if waiting.groups or not plan.proposals:
             text = _encode(waiting)
             if len(text) > LARGEST:
@@ -164,7 +222,7 @@ class Inbox:
         self._writer.commit([], cursors=cursors)
         return waiting
 
-    def build_cursors(self, plan: Plan) -> dict[str, str | None]:
+    def _build_proposals(self, plan: Plan) -> dict[str, str | None]:
         """Return the cursors that store the proposals of a plan, to be committed with its changes."""
         waiting = [
             self._prepare(Plan(id=step.edit.id, name=PROPOSAL, made_at=plan.made_at, steps=(step,)))
@@ -196,38 +254,27 @@ class Inbox:
         groups = tuple(StepGroup(steps=steps) for steps in group_steps(plan.steps))
         return WaitingPlan(plan=plan, groups=groups, expected=expected)
 
-    def list_proposed(self) -> list[Record]:
-        """Return the records of all proposals that were not accepted, rejected ones too, the newest first."""
-        return [each.record for each in self.list() if each.record is not None]
-
     def proposals(self) -> list[Record]:
-        """Return the open proposals, the newest first; what was saved by other means since is left out."""
-        records = (each.record for each in self.list() if each.open)
+        """Return the records that passes propose and the owner has not decided, the newest first.
+
+        A proposal is in no search and in no prompt before it is accepted. What was saved by other means is left out.
+        """
+        records = (each.record for each in list_waiting(self._store) if each.open)
         return [
             record
             for record in records
             if record is not None and self._store.record_like(record.scope, record.fingerprint) is None
         ]
 
-    def plans(self) -> list[WaitingPlan]:
-        """Return the plans that are no proposals, the newest first."""
-        return [each for each in self.list() if each.plan.name != PROPOSAL]
+    def kept_plans(self) -> list[WaitingPlan]:
+        """Return the plans that wait, the newest first. A decided plan is in `log` only."""
+        return [each for each in list_waiting(self._store) if each.plan.name != PROPOSAL]
 
-    def list(self) -> Sequence[WaitingPlan]:
-        """Return all plans, the newest first. One that cannot be read is left out."""
-        plans = []
-        for name, text in self._store.cursors(_PLAN).items():
-            try:
-                plans.append(_decode(text))
-            except InvalidInput as error:
-                _log.warning("the plan %r cannot be read and is left out: %s", name, error)
-        return sorted(plans, key=lambda each: (each.plan.made_at, each.id), reverse=True)
-
-    def get(self, id: str) -> WaitingPlan:
-        """Return a plan.
+    def kept_plan(self, id: str) -> WaitingPlan:
+        """Return the plan of that id that waits.
 
         Raises:
-            NotFound: there is none of that id, or not any more.
+            NotFound: there is no such plan, or no longer.
         """
         return _decode(self._read(id))
 
@@ -240,8 +287,8 @@ class Inbox:
     def _find_old(self) -> dict[str, str | None]:
         """Return the cursors of plans that are too old or too many, to be removed."""
         now = self._writer.clock()
-        proposals = [plan for plan in self.list() if plan.record is not None]
-        plans = self.plans()
+        proposals = [plan for plan in list_waiting(self._store) if plan.record is not None]
+        plans = self.kept_plans()
         old = [*plans[MAX_WAITING - 1 :], *proposals[MAX_PROPOSALS:]]
         old += [plan for plan in plans if now - plan.plan.made_at > KEPT]
         return {_PLAN + plan.id: None for plan in old}
@@ -255,10 +302,19 @@ class Inbox:
         reason: str = "",
         actor: str = "owner",
     ) -> WaitingPlan:
-        """Decide groups of a plan or a proposal, and return it with the decision; see `Worker.decide`.
+        """Write the owner's decision about a plan or proposal. No tool of a model does this.
 
         Args:
-            actor: Who decides a proposal. The changes of a plan are those of a dream.
+            id: The plan or proposal.
+            verdict: `accept` makes the changes at once, in one transaction. `reject` keeps them from being planned
+                again while their sources stay as they are, and a proposal for good. `later` leaves them open.
+            groups: Numbers of the groups of a plan's steps; None for all that are open.
+            reason: Why they are rejected, at most 500 characters.
+            actor: Author of the decision about a proposal in the journal, who speaks for the owner.
+
+        Raises:
+            NotFound: there is no such plan or proposal, or no longer.
+            Conflict: a group is decided already, or what it would change has changed since: reject it.
         """
         validate_choice(verdict, get_args(Verdict), name="verdict")
         if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
@@ -303,6 +359,10 @@ class Inbox:
         batch = entries[0].batch if entries else None
         for number in wanted:
             decided[number] = replace(decided[number], batch=batch)
+        if record is None:
+            has_applied = any(group.state == "applied" for group in decided)
+            state = "waiting" if after.open else "applied" if has_applied else "rejected"
+            self._outcomes.add_plan(plan, state, batch=batch)
         return replace(after, groups=tuple(decided))
 
 
@@ -409,3 +469,84 @@ def _decode(text: str) -> WaitingPlan:
 def _decode_step(subject: Any, before: Any, after: Any, why: str, sources: Sequence[str]) -> PlanStep:
     values = [None if each is None else decode_value(subject, json.dumps(each)) for each in (before, after)]
     return PlanStep(edit=Change(before=values[0], after=values[1]), why=why, sources=tuple(sources))
+
+
+# -- the log ---------------------------------------------------------------------------------------------
+
+
+class DreamLog:
+    """Log of the last dreams in one store, in words that no model chose. Safe to use from several threads."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._store = writer.store
+
+    def read(self) -> list[dict[str, object]]:
+        """Return the outcomes of the last dreams, the newest last."""
+        return _parse_log(self._store.cursor(LOG))
+
+    def add(self, outcomes: Sequence[PassOutcome]) -> None:
+        """Write outcomes of one dream into the log. An earlier entry about the same plan is replaced."""
+        noted = [
+            each
+            for each in outcomes
+            if each.state != "skipped" or each.plan.refused or each.plan.usage.requests
+        ]
+        dream = next((each.plan.id for each in noted if each.plan.id), "")
+        entries = [_to_log_entry(each, dream) for each in noted]
+        plans = {entry["plan"] for entry in entries if entry["plan"]}
+
+        def attempt(_: int) -> None:
+            stored = self._store.cursor(LOG)
+            kept = [entry for entry in _parse_log(stored) if entry.get("plan") not in plans]
+            text = json.dumps([*kept, *entries][-_LONGEST_LOG:], ensure_ascii=False)
+            self._writer.commit([], cursors={LOG: text}, expected={LOG: stored})
+
+        try:
+            if entries:
+                retry_conflicts(attempt, read_state=lambda: self._store.cursor(LOG))
+        except StoreUnavailable as error:
+            _log.warning("the log of dreams could not be written: %s", error)
+
+    def add_plan(self, plan: Plan, state: str, *, batch: int | None = None) -> None:
+        """Write into the log what became of a plan."""
+        why = plan.failed or ("" if plan else plan.skipped)
+        state = "failed" if plan.failed else state if plan else "skipped"
+        self.add([PassOutcome(plan=plan, state=state, why=why, batch=batch)])
+
+
+def drop_log_entries(text: str, is_unwanted: Callable[[str], bool]) -> str | None:
+    """Return the stored log without the entries that contain unwanted text; None if none are left."""
+    entries = [entry for entry in _parse_log(text) if not any(is_unwanted(str(x)) for x in entry.values())]
+    return json.dumps(entries, ensure_ascii=False) if entries else None
+
+
+def _parse_log(text: str | None) -> list[dict[str, object]]:
+    try:
+        return [entry for entry in json.loads(text or "[]") if isinstance(entry, dict)]
+    except ValueError:
+        _log.warning("the log of dreams cannot be read and is begun anew")
+        return []
+
+
+def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
+    plan, usage = outcome.plan, outcome.plan.usage
+    known = (
+        reason for reason in (LIMIT, f"{TIMEOUT}no answer in time") if outcome.why.startswith(reason[:9])
+    )
+    failed = outcome.error or next(known, "the model gave no usable answer")
+    return {
+        "dream": dream,
+        "pass": outcome.name,
+        "at": format_time(plan.made_at),
+        "state": outcome.state,
+        "why": failed if outcome.state == "failed" else outcome.why,
+        "plan": plan.id,
+        "batch": outcome.batch,
+        "changes": len(plan.steps) + len(plan.proposals),
+        "refused": len(plan.refused),
+        "requests": usage.requests,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost": usage.cost,
+    }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.resources import files
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from reverie.consolidation.answers import build_question, to_ids
 from reverie.consolidation.plan import Plan, PlanStep
@@ -45,6 +45,8 @@ class WindowInput:
         told: Position up to which `HISTORY.md` tells the session.
         position: Position of the next paragraph of `HISTORY.md`.
         is_read: Whether a model reads the turns. Otherwise they are only told, and stay unread.
+        reader: Name of the model.
+        failures: How often it was asked about these turns without a usable answer.
     """
 
     state: SessionState
@@ -52,6 +54,8 @@ class WindowInput:
     start: int
     read_from: int = 0
     told: int = 0
+    reader: str = ""
+    failures: int = 0
     position: float = 1.0
     is_read: bool = True
 
@@ -69,8 +73,7 @@ class WindowInput:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingClaim:
+class PendingClaim(NamedTuple):
     """A proposal from a conversation that waits for a dream to verify it.
 
     Attributes:
@@ -102,19 +105,14 @@ MAX_CLAIMS = 500
 
 def encode_claims(claims: Sequence[PendingClaim], cursor: str = CLAIMS) -> dict[str, str | None]:
     """Return the cursor that stores claims. It has ids only, and no content."""
-    rows = [[each.do, each.record, each.target, each.quote, each.turns, each.tries] for each in claims]
-    return {cursor: json.dumps(rows[-MAX_CLAIMS:]) if rows else None}
+    return {cursor: json.dumps(claims[-MAX_CLAIMS:]) if claims else None}
 
 
 def parse_claims(text: str | None) -> tuple[PendingClaim, ...]:
     """Return the claims of such a cursor; none of one that cannot be read."""
     try:
-        return tuple(
-            PendingClaim(
-                do=do, record=record, target=target, quote=quote, turns=tuple(turns), tries=int(tries)
-            )
-            for do, record, target, quote, turns, tries in json.loads(text or "[]")
-        )
+        claims = [PendingClaim(*row) for row in json.loads(text or "[]")]
+        return tuple(each._replace(turns=tuple(each.turns)) for each in claims)
     except (ValueError, TypeError):
         _log.warning("the claims that wait for a dream cannot be read and are left out")
         return ()
@@ -131,7 +129,7 @@ class PassInput:
         headlines: Live headlines, in any order.
         refused: Versions of records whose headlines were refused for good.
         recalled: Ids of records that were ever put into a prompt.
-        dropped: Number of records archived as noise on each of the last thirty days, by the day in ISO form.
+        dropped: Number of records that were archived as noise in the last thirty days.
         changed: Ids of records that were added or changed since the last dream. Only these are reconsidered.
         turns: Turns since the last dream, the earliest first.
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
@@ -167,7 +165,7 @@ class PassInput:
     records: tuple[Record, ...] = ()
     headlines: tuple[Record, ...] = ()
     recalled: frozenset[str] = frozenset()
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
     refused: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()

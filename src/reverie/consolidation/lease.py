@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -42,8 +41,7 @@ class DreamLease:
         self._leases = unwrapped if isinstance(unwrapped, LeasingStore) else None
         self._clock = clock
         self._token = secrets.token_hex(6)
-        self._holders = Counter[str]()  # threads that work under the lease, by its owner
-        self._lock = ForkSafeLock()
+        self._lock = ForkSafeLock()  # the threads of a process work one after the other
 
     @property
     def _owner(self) -> str:
@@ -53,26 +51,21 @@ class DreamLease:
     @contextmanager
     def hold(self) -> Iterator[bool]:
         """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
-        token, owner = self.take(), self._owner
-        if token is None:
-            yield False
-            return
         with self._lock:
-            self._holders[owner] += 1
-        done = threading.Event()
-        renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
-        renewing.start()
-        try:
-            with nullcontext() if self._leases is None else self._leases.fencing(token):
-                yield True
-        finally:
-            done.set()
-            renewing.join()
-            with self._lock:
-                self._holders[owner] -= 1
-                is_last = not self._holders[owner]
-            if is_last:
-                self._release(owner)
+            token = self.take()
+            if token is None:
+                yield False
+                return
+            done = threading.Event()
+            renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
+            renewing.start()
+            try:
+                with nullcontext() if self._leases is None else self._leases.fencing(token):
+                    yield True
+            finally:
+                done.set()
+                renewing.join()
+                self._release()
 
     def _renew(self, done: threading.Event) -> None:
         every = LEASE_TIME / 3
@@ -99,11 +92,11 @@ class DreamLease:
             self._store.drop_entries(LEASE, wrong)
         return 0 if self._store.put_entry(mine, capacity=1, now=now) else None
 
-    def _release(self, owner: str) -> None:
+    def _release(self) -> None:
         try:
             if self._leases is not None:
-                self._leases.release_lease(owner)
+                self._leases.release_lease(self._owner)
             else:
-                self._store.drop_entries(LEASE, [owner])
+                self._store.drop_entries(LEASE, [self._owner])
         except ReverieError as error:
             _log.warning("the lease could not be given back; it ends by itself: %s", error)

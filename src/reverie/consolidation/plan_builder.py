@@ -63,10 +63,9 @@ class PlanBuilder:
         self._touched: set[str] = set()
         self._kept: set[str] = set()
         self._archived = 0
-        self.dropped = 0
-        """Number of records that are archived as noise."""
+        self._dropped = 0
         self._most = max(MIN_ARCHIVED, int(len(self.records) * ARCHIVED_SHARE))
-        in_month = max(MIN_ARCHIVED, int(len(self.records) * DROPPED_SHARE)) - sum(view.dropped.values())
+        in_month = max(MIN_ARCHIVED, int(len(self.records) * DROPPED_SHARE)) - view.dropped
         self._most_dropped = min(self._most, in_month)
         self._usage = TokenUsage()
         self._failed = ""
@@ -158,11 +157,11 @@ class PlanBuilder:
             why: The model's reason.
         """
         reason = self.explain_unavailable([id]) or self._explain_unremovable(id) or self._explain_no_room()
-        if not reason and self.dropped >= self._most_dropped:
+        if not reason and self._dropped >= self._most_dropped:
             reason = f"this dream may drop no more of {len(self.records)} records"
         if reason:
             return self.refuse(f"archive {id}", reason)
-        self.dropped += 1
+        self._dropped += 1
         self._archived += 1
         self.retire(self.records[id], why)
         return True

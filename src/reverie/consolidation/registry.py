@@ -43,7 +43,7 @@ class Pass:
         about: What it is about: the changes, drafts or waiting claims since it last ran, a session, or an output.
         setting: Setting that switches it on; empty for a pass that is always on.
         left: Cursor with the ids for which its last run had no room; empty for none.
-        without_model: Why it does nothing without a model; empty for a pass that works without one.
+        needs: What is so without a model, where the pass does nothing then; empty for a pass that works without one.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Pass:
     about: Literal["changes", "drafts", "claims", "session", "output"] = "changes"
     setting: str = ""
     left: str = ""
-    without_model: str = ""
+    needs: str = ""
 
     def has_work(self, news: PassInput) -> bool:
         """Return whether it has something to consider."""
@@ -61,38 +61,23 @@ class Pass:
 
 
 PASSES = {
-    registered.name: registered
-    for registered in (
-        Pass(
-            drafts.NAME,
-            drafts.enrich_drafts,
-            about="drafts",
-            setting="enrich",
-            without_model="no model: rough notes stay as they are",
-        ),
-        Pass(
-            verify.NAME,
-            verify.verify,
-            about="claims",
-            without_model="no model: only a model verifies what a model read",
-        ),
-        Pass(
-            tidy.NAME,
-            tidy.tidy,
-            left=tidy.LEFT,
-        ),
+    each.name: each
+    for each in (
+        Pass(drafts.NAME, drafts.enrich_drafts, "drafts", "enrich", needs="rough notes stay as they are"),
+        Pass(verify.NAME, verify.verify, "claims", needs="only a model verifies what a model read"),
+        Pass(tidy.NAME, tidy.tidy, left=tidy.LEFT),
         Pass(
             preferences.NAME,
             preferences.infer_preferences,
             setting="preference_inference",
             left=preferences.LEFT,
-            without_model="no model: only rules learn preferences",
+            needs="only rules learn preferences",
         ),
         Pass(tidy.PROMOTE, tidy.promote, setting="promotion_enabled"),
-        Pass(read.NAME, read.read, about="session"),
-        Pass(compact.NAME, compact.compact, about="session"),
-        Pass(compact.TRIM, compact.trim, about="session"),
-        Pass(drafts.EXTRACT_NAME, drafts.extract, about="output"),
+        Pass(read.NAME, read.read, "session"),
+        Pass(compact.NAME, compact.compact, "session"),
+        Pass(compact.TRIM, compact.trim, "session"),
+        Pass(drafts.EXTRACT_NAME, drafts.extract, "output"),
     )
 }
 """The passes by name."""

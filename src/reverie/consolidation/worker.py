@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from reverie.consolidation.dreams import ALL, Dreams, PassOutcome
+from reverie.consolidation.dreams import ALL, Dreams
 from reverie.consolidation.gatherer import ACTOR, WindowKind
+from reverie.consolidation.inbox import PassOutcome
 from reverie.consolidation.lease import CLOCK_WAS_WRONG, DreamLease
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import Plan
@@ -299,12 +300,12 @@ class Worker(Dreams):
             return []
         work: list[_DueWork] = []
         waiting: list[datetime] = []
-        planned = {name for each in self._inbox.plans() for name in each.plan.cursors}
+        planned = {name for each in self.kept_plans() for name in each.plan.cursors}
         for overview in self._store.sessions():
             session = overview.state.id
             if (kind := self._windows.find_due(overview)) is not None:
                 work.append((f"session {session}", partial(self._shorten_window, session, kind)))
-            elif tasks := list(self._find_left_work(overview, now, planned)):
+            elif tasks := list(self._find_left_work(overview, now, planned, waiting)):
                 ends_at = overview.last_at + self._settings.idle
                 if ends_at > now and overview.state.status != "terminated":
                     waiting.append(ends_at)
@@ -316,22 +317,25 @@ class Worker(Dreams):
         return work
 
     def _find_left_work(
-        self, overview: SessionOverview, now: datetime, planned: Collection[str]
+        self, overview: SessionOverview, now: datetime, planned: Collection[str], waiting: list[datetime]
     ) -> Iterator[_DueWork]:
-        """Yield what is to be done for a session once it is over.
+        """Yield what is to be done for a session once it is over, and note when a reading that failed is due again.
 
-        A model reads the new turns of this week. Without one, a paragraph of history and a summary are made by rule.
+        A model reads the new turns of this week, and what it failed to read. Without one, a paragraph of history and a
+        summary are made by rule.
         """
         session, age = overview.state.id, abs(now - overview.last_at)
         reads = self._settings.remember and self._asker.model is not None and self.thinking != "off"
-        find_position = partial(self._windows.read_position, session)
-        is_planned = build_remembered_cursor(session) in planned
-        if age > REMEMBERED:
+        reading = self._windows.read_state(session)
+        if age > REMEMBERED and not reading.is_waiting:
             return
-        if reads and not is_planned and find_position(is_read=True) < overview.turns:
-            yield f"read {session}", partial(self._read_session, session)
+        if reads and build_remembered_cursor(session) not in planned and reading.position < overview.turns:
+            if not reading.is_paused(now):
+                yield f"read {session}", partial(self._read_session, session)
+            elif reading.again_at is not None:
+                waiting.append(reading.again_at)
         is_told_by_rule = not (reads and self.thinking == "tidy") and not overview.state.scope
-        if is_told_by_rule and find_position(is_read=False) < overview.turns:
+        if is_told_by_rule and self._windows.read_told(session) < overview.turns:
             yield f"tell {session}", partial(self._tell_session, session)
         is_learned = read_consolidated_position(self._store, session) >= overview.turns
         is_concluding = self._conclude is not None and self._settings.learn and not reads
@@ -344,8 +348,9 @@ class Worker(Dreams):
             yield f"idle {session}", partial(self._conclude_session, session)
 
     def _shorten_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
-        """Shorten a window; the model takes part only if nobody has to be asked."""
-        return [self._run_window(session, kind, is_asking=self.thinking == "tidy")]
+        """Shorten a window; the model takes part only if nobody has to be asked, and it has not failed lately."""
+        is_paused = self._windows.read_state(session).is_paused(self._clock())
+        return [self._run_window(session, kind, is_asking=self.thinking == "tidy" and not is_paused)]
 
     def _read_session(self, session: str) -> list[PassOutcome]:
         """Read a session; with `thinking = ask` what is learned waits for the owner. A failure is told by rule."""
@@ -391,7 +396,7 @@ class Worker(Dreams):
             if not plan:
                 self._apply(plan)  # how far the journal was considered
                 return outcome
-            self._inbox.add(plan)
+            self.add(plan)
             outcome = replace(outcome, state="waiting")
         except InvalidInput as error:
             _log.warning("a plan cannot wait for the owner: %s", error)
@@ -402,7 +407,7 @@ class Worker(Dreams):
 
     def _has_waiting_dream(self) -> bool:
         """Return whether a plan of a dream waits for the owner, such as one that was made on the web UI."""
-        return any(each.plan.name in (ALL, *DREAM) for each in self._inbox.plans())
+        return any(each.plan.name in (ALL, *DREAM) for each in self.kept_plans())
 
     def _find_dream_time(self) -> datetime | None:
         """Return when the next dream is due by interval or cron; None if none is."""

@@ -329,9 +329,10 @@ def build_remembered_cursor(session: str) -> str:
 
 
 def parse_position(text: str | None) -> int:
-    """Return the position in the value of such a cursor; 0 for none.
+    """Return the position with which the value of such a cursor begins; 0 for none.
 
-    >>> parse_position("12"), parse_position(None)
-    (12, 0)
+    >>> parse_position("12"), parse_position("12 3 2026-03-05T03:00:00Z"), parse_position(None)
+    (12, 12, 0)
     """
-    return int(text) if text and text.isdecimal() else 0
+    position = (text or "").partition(" ")[0]
+    return int(position) if position.isdecimal() else 0

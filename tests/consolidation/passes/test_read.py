@@ -134,15 +134,15 @@ def test_refusals_and_timeouts_lose_nothing_and_are_called_what_they_are(
 ) -> None:
     talk(memory, SAID, "Noted.")
     model.error = error
-    for _ in range(3):
-        clock.now += timedelta(hours=2)
+    for hours in (2, 24, 48):
+        clock.now += timedelta(hours=hours)
         memory.dreams.run_due()
         assert len(memory.pages.paragraphs()) == 1, "a rule tells it, once"
     for entry in memory.dreams.log():
         assert str(entry["why"]).startswith("timeout") is isinstance(error, ModelTimeout)
     assert len(model.prompts("read")) == 3
     model.error = None
-    clock.now += timedelta(hours=2)
+    clock.now += timedelta(days=4)
     memory.dreams.run_due()
     assert contents(memory) == [QUOTE]
     assert len(memory.pages.paragraphs()) == 1

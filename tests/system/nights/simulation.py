@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import EVERY_SCOPE, Memory
-from reverie.consolidation.dreams import PassOutcome
+from reverie.consolidation.inbox import PassOutcome
 from reverie.consolidation.registry import DREAM
 from reverie.domain.filter import Filter
 from reverie.llm.protocol import ModelRequest

@@ -43,8 +43,7 @@ from reverie.admin.erasure.remains import (
     report_unfinished,
 )
 from reverie.admin.erasure.request import EraseRequest, ErasureItem, ErasureReport, Fate
-from reverie.consolidation.dreams import LOG, drop_log_entries
-from reverie.consolidation.inbox import find_erased_plans, has_plan_text
+from reverie.consolidation.inbox import LOG, drop_log_entries, find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, time, tzinfo
+from datetime import datetime, time, timedelta, tzinfo
 from typing import Any
 
 from reverie.consolidation.answers import (
@@ -23,7 +23,7 @@ from reverie.consolidation.answers import (
     to_label,
     to_text,
 )
-from reverie.consolidation.flows import Flow, ask_in_parts
+from reverie.consolidation.flows import MAX_SPLITS, Flow, ask_in_parts
 from reverie.consolidation.inputs import (
     PassInput,
     PendingClaim,
@@ -60,7 +60,7 @@ from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import find_dates, get_local_day
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.same_text import compute_fingerprint
-from reverie.domain.text.timestamps import parse_time
+from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.domain.text.tokenizer import find_language
 from reverie.domain.text.validation import clean_text, estimate_tokens
 from reverie.llm.protocol import ModelRequest
@@ -79,6 +79,11 @@ MAX_KNOWN = 30
 
 MAX_PART_TOKENS = 6_000
 """Tokens of the turns of one request; a longer conversation is read in parts."""
+
+FIRST_PAUSE = timedelta(days=1)
+"""Pause after a reading to which the model gave no usable answer; each further one doubles it."""
+
+LONGEST_PAUSE = timedelta(days=8)
 
 _KNOWN_SHARE = 0.2
 """Share of its words that the cited turns must have; whether they say it is a question for the model."""
@@ -110,11 +115,15 @@ def read(view: PassInput) -> Flow[Plan]:
     answers: list[Answer] = []
     has_model = window.is_read
     for part in reading.split() if has_model else ():
-        for _, answer in (yield from ask_in_parts(part, reading.build_request, forms=FORMS)):
+        splits = 1 if window.failures else MAX_SPLITS
+        parts = yield from ask_in_parts(
+            part, reading.build_request, forms=FORMS, splits=splits, is_whole=True
+        )
+        for _, answer in parts:
             builder.spend(answer.usage)
             if answer.why and not answer.has_no_model:
                 builder.fail(answer.why)
-                return builder.plan()
+                return builder.plan(cursors=reading.build_pause() if answer.is_futile else None)
             builder.note(*describe_unknown_keys(answer))
             has_model = not answer.has_no_model
             answers.append(answer)
@@ -403,6 +412,13 @@ class _Reading:
         )
         names = tuple(turn.id for turn in older)
         self._builder.take(Change(before=None, after=paragraph), f"history of turns: {len(older)}", names)
+
+    def build_pause(self) -> dict[str, str | None]:
+        """Return the cursor by which the model is asked about the conversation again in 1, 2, 4, then each 8 days."""
+        window = self._window
+        again_at = self._view.now + min(FIRST_PAUSE * 2**window.failures, LONGEST_PAUSE)
+        words = (window.read_from, window.failures + 1, format_time(again_at), window.reader)
+        return {build_remembered_cursor(window.state.id): " ".join(map(str, words))}
 
     def build_cursors(self, *, is_read: bool) -> dict[str, str | None]:
         """Return how far the conversation is read and told, and the claims that wait."""

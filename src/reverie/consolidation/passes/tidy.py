@@ -41,8 +41,8 @@ NAME = "tidy"
 DIRECTIVE = "dream.md"
 """The user's own prompt, which does headlines and filing in one request; none ships."""
 
-NOISE = "tidy.noise"
-"""The store's cursor with the number of records archived as noise on each of the last thirty days."""
+NOISE = "noise"
+"""The reason why a record that is not worth keeping is archived, and the category by which a model says so."""
 
 REFUSED = "tidy.refused"
 """The store's cursor with the versions of records whose headlines were refused for good."""
@@ -67,7 +67,6 @@ MAX_PAIRS = 20
 """Pairs of an earlier and a later record in one verification."""
 
 _LEAST_ALIKE = 0.3
-_NOISE_CATEGORY = "noise"
 _SOURCES = ("records", "source_ids", "sources")
 _NOT_BELIEVED = "the model is not believed, so nothing was filed or dropped"
 
@@ -116,10 +115,7 @@ def tidy(view: PassInput) -> Flow[Plan]:
             for job in work.list_jobs(scope, is_trusted=is_trusted):
                 yield from part.ask(job)
             yield from part.verify()
-    today = view.now.date().isoformat()
-    dropped = {**view.dropped, today: view.dropped.get(today, 0) + builder.dropped}
-    noise = " ".join(f"{each}={count}" for each, count in dropped.items() if count)
-    cursors = {LEFT: work.encode(), REFUSED: writer.refused or None, NOISE: noise or None}
+    cursors = {LEFT: work.encode(), REFUSED: writer.refused or None}
     return builder.plan(skipped="nothing to tidy", cursors=cursors)
 
 
@@ -287,7 +283,7 @@ class _Part:
             record = self._find(to_label(given))
             if record is None:
                 self._builder.refuse("file a record", "it was not shown")
-            elif to_text(given.get("category")).lower() == _NOISE_CATEGORY:
+            elif to_text(given.get("category")).lower() == NOISE:
                 self._noise[record.id] = None
             else:
                 self._filed.append((record.id, *_read_place(given)))
@@ -381,7 +377,7 @@ class _Part:
             builder.note(*[_NOT_BELIEVED] * bool(self._noise or self._filed))
             return
         for name in self._noise:
-            builder.archive(name, why="noise")
+            builder.archive(name, why=NOISE)
         for name, category, tags in self._filed:
             builder.refile(name, category=category, tags=tags or None)
 

@@ -54,7 +54,7 @@ def verify(view: PassInput) -> Flow[Plan]:
         verdicts = yield from verify_claims(view, [claim for _, claim in scopes[scope]], scope=scope)
         builder.take_verdicts(verdicts)
         for (each, _), why in zip(scopes[scope], verdicts.reasons, strict=True):
-            again = replace(each, tries=each.tries + 1)
+            again = each._replace(tries=each.tries + 1)
             if not why and not _put_into_effect(view, builder, each):
                 waiting += [again] if again.tries < MAX_TRIES else []  # there was no room in this dream
             elif not why:
@@ -88,7 +88,7 @@ def withdraw_shown(view: PassInput, plan: Plan) -> Plan:
         target = view.cited.get(each.target)
         if target is not None and target.replaced_by == each.record:
             steps.append(_step(target, replace(target, valid_to=None, replaced_by=""), NOT_BELIEVED))
-        waiting.append(replace(each, tries=0))
+        waiting.append(each._replace(tries=0))
     steps += [
         _step(headline, view.archive(headline, NOT_BELIEVED), NOT_BELIEVED) for headline in view.headlines
     ]

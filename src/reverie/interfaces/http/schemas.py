@@ -13,9 +13,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, g
 from pydantic import AwareDatetime, Field, create_model
 
 from reverie.admin.erasure.request import ErasureReport
-from reverie.consolidation.dreams import PassOutcome
 from reverie.consolidation.gatherer import WindowKind
-from reverie.consolidation.inbox import StepGroup, Verdict
+from reverie.consolidation.inbox import PassOutcome, StepGroup, Verdict
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.worker import Worker
 from reverie.domain.change import JournalEntry, Subject

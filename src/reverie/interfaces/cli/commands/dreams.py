@@ -28,8 +28,7 @@ from reverie.interfaces.cli.commands.mcp import log_to_stderr
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from reverie.consolidation.dreams import PassOutcome
-    from reverie.consolidation.inbox import Verdict
+    from reverie.consolidation.inbox import PassOutcome, Verdict
     from reverie.domain.record import Record
     from reverie.stores.postgres.connections import PostgresAddress
     from reverie.stores.postgres.work import WorkQueue
