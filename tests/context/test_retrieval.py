@@ -79,3 +79,20 @@ def test_a_message_about_a_day_gets_what_was_said_then() -> None:
             shown = [choice.hit.content for choice in pack.choices if choice.verdict == "selected"]
             assert sorted(shown) == sorted(said[day] for day in days), (message, pack.text)
             assert (NOTHING_KNOWN in pack.text) == (not days)
+
+
+def test_a_message_about_the_last_conversation_gets_its_notes() -> None:
+    clock = MovableClock()
+    with Memory.open(":memory:", clock=clock, settings=Settings(embedder="none")) as memory:
+        for text in ("The plumber fixed the tap.", "Ada picked up the piano."):
+            memory.session("chat:1").add("user", text)
+            memory.session("chat:1").add("assistant", "Good.")
+        clock.move(days=3)
+        for message, is_shown in {
+            "What did we talk about last time?": True,
+            "Wo sind wir stehengeblieben?": True,
+            "When did the cat see the vet for the last time?": False,
+        }.items():
+            text = memory.session("chat:2").context(message).text
+            assert ("User: Ada picked up the piano. | Assistant: Good." in text) == is_shown, message
+            assert (NOTHING_KNOWN in text) != is_shown

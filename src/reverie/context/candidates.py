@@ -159,10 +159,7 @@ def compute_candidate_chances(given: PackInput) -> dict[str, float]:
 def _find_asked_days(message: str, today: date) -> list[DateMention]:
     """Return the days, not today, of a message with at most one word beside them, such as "What happened on 3 May?"."""
     dates = find_query_dates(message, today=today)
-    terms = parse_query(dates.remove_from(message)).terms
-    words = [
-        term for term in terms if term.kind == "word" and term.weight >= 1.0
-    ]  # others are function words
+    words = gate.list_topics(parse_query(dates.remove_from(message)))
     return [day for day in dates.days if len(words) <= 1 and not day.start <= today <= day.end]
 
 

@@ -14,11 +14,19 @@ from typing import NamedTuple
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING
 from reverie.search.hits import Hit
+from reverie.search.query import ParsedQuery, parse_query
 
 _NAME = defer_regex(r"(?<=[a-zß-ÿ,;:] )[A-ZÀ-ÖØ-Þ][\w'-]+|\b\w*\d[\w.-]*")
 _EVERY = defer_regex(
     r"\b(?:all|both|each|every(?:body|one|thing)?|list|alle[mnrs]?|sämtliche[nrs]?|beide[ns]?|todos|todas|ambos|cada|lista"
     r"|liste|tous|toutes|chaque|tutti|tutte|ogni)\b|全|都|すべて|ぜんぶ|みんな",
+    re.IGNORECASE,
+)
+_LAST_TALK = defer_regex(
+    r"\b(?:last|previous) (?:time|conversation|chat|session|talk|discussion)\b|\b(?:left|leave) off\b|\bwere we\b"
+    r"|\bletzte[nrs]? (?:mal|gespräch|unterhaltung|sitzung)\b|\bstehen ?geblieben\b"
+    r"|\b(?:la )?(?:dernière|última|ultima) (?:fois|vez|volta|conversation|conversación|conversazione|conversa)\b"
+    r"|前回|この前|上次|上一次",
     re.IGNORECASE,
 )
 _MAX_MATCHED = 5
@@ -155,6 +163,24 @@ def wants_list(message: str) -> bool:
         (True, False)
     """
     return _EVERY.search(message) is not None
+
+
+def wants_last_conversation(message: str) -> bool:
+    """Return whether a message asks for the last conversation, with at most one word beside that.
+
+    Example:
+        >>> wants_last_conversation("Where did we leave off?"), wants_last_conversation("Who won the last time?")
+        (True, True)
+        >>> wants_last_conversation("When did I change the oil for the last time?")
+        False
+    """
+    rest, found = _LAST_TALK.subn(" ", message)
+    return found > 0 and len(list_topics(parse_query(rest))) <= 1
+
+
+def list_topics(query: ParsedQuery) -> list[str]:
+    """Return the words of a question that say what it is about; function words do not."""
+    return [term.token for term in query.terms if term.kind == "word" and term.weight >= 1.0]
 
 
 def choose_settings(hits: Sequence[Hit]) -> GateSettings:

@@ -7,7 +7,7 @@ the text of another memory (a knowledge graph). Their tokens together never exce
 are separate messages, limited by number, and their tokens are reported separately.
 
 For a message, a daily note is shown only where turns of its exchange are selected, in place of their lines. Without a
-message the newest notes are shown.
+message, or for one that asks for the last conversation, the newest notes are shown.
 """
 
 from __future__ import annotations
@@ -365,17 +365,18 @@ def _recall(
     judged = collapse_repetitions(
         judged, [to_hit(record) for record in given.standing.records if record.id in standing_ids]
     )
-    said = NOTHING_KNOWN
+    notes: Sequence[Paragraph] = given.standing.notes
+    wants_notes = not given.query or (bool(notes) and gate.wants_last_conversation(given.query))
     asked = parse_query(given.query, now=given.now)
     is_asking = bool(asked.dates) or any(term.kind != "common" for term in asked.terms)
-    if is_known or not is_asking or not given.memories or estimate_section_cost(said) > room:
+    said = NOTHING_KNOWN
+    if is_known or wants_notes or not is_asking or not given.memories or estimate_section_cost(said) > room:
         said = ""
     room -= estimate_section_cost(said)
     limit = MAX_LISTED if is_list and given.recall_limit else given.recall_limit
     limits = replace(given.budget, layer_limits={}) if is_list else given.budget
     choices, used = _choose(judged, limits, limit=limit, room=room)
-    notes: Sequence[Paragraph] = given.standing.notes
-    if given.query:
+    if not wants_notes:
         most = min(given.budget.notes_tokens, room - used) - _NOTES_HEADERS
         choices, notes = _put_into_notes(choices, notes, most)
     return choices, notes, _render_recalled(choices, said), used + estimate_section_cost(said)
