@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -82,9 +81,7 @@ def main() -> None:
             )
             answer = agent.turn(message)
             print(f"[{chat}] {message}\n  -> {answer.text}")
-            until = time.monotonic() + 10
-            while indexing.waiting() and time.monotonic() < until:
-                time.sleep(0.01)
+            indexing.wake().result()  # only so that the next question finds it
         print(f"{len(documents)} exchanges are in the graph; {dict(rag.counts)}")
 
 

@@ -1,4 +1,4 @@
-"""agentkit's two adapters."""
+"""agentkit's store and its adapters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound
-from reverie.integrations.agentkit import Observation, ObservationStore, Store
+from reverie.integrations.agentkit import Observation, Store
 
 
 def test_observations_are_stored_with_their_step_and_found_by_question(memory: Memory) -> None:
-    store = ObservationStore(memory)
+    store = Store(memory)
     observation = Observation(
         findings=("PostgreSQL version is 15.2",),
         lessons=("Back up first",),

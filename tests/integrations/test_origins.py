@@ -16,7 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from reverie import Memory
-from reverie.integrations.agentkit import FILTools, Observation, ObservationStore
+from reverie.integrations.agentkit import Observation, Store
 from reverie.integrations.anthropic_memory import ReverieMemoryTool
 from reverie.integrations.langgraph import ReverieStore
 from reverie.integrations.openai_agents import tools_for
@@ -89,8 +89,8 @@ def test_labels_that_a_model_usually_gives_lower_no_trust(poisoned: ScopedMemory
 
 
 ADAPTERS: dict[str, Callable[[ScopedMemory], object]] = {
-    "agentkit tools": lambda memory: FILTools(memory, session="chat:1").remember_fil([POISON], [POISON]),
-    "agentkit store": lambda memory: ObservationStore(memory, session="chat:1").store_observation(
+    "agentkit tools": lambda memory: Store(memory, session="chat:1").remember_fil([POISON], [POISON]),
+    "agentkit store": lambda memory: Store(memory, session="chat:1").store_observation(
         Observation(lessons=(POISON,))
     ),
     "LangGraph value": lambda memory: ReverieStore(memory, session="chat:1").put(

@@ -402,8 +402,6 @@ def test_a_limited_history_begins_with_a_user_and_tears_no_call(memory: Memory) 
         add_messages(session, MESSAGES)
     for limit in range(1, 20):
         found = load_history(session, limit=limit)
-        if not any(isinstance(part, UserPromptPart) for message in found for part in message.parts):
-            continue
         assert any(isinstance(part, UserPromptPart) for part in found[0].parts)
         called = [p.tool_call_id for m in found for p in m.parts if isinstance(p, ToolCallPart)]
         answered = [p.tool_call_id for m in found for p in m.parts if p.part_kind in ANSWERS]

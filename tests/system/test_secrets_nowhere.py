@@ -23,7 +23,7 @@ from evaluation.measures.synthetic_secrets import SECRETS
 from reverie import InvalidInput, Memory, ReverieError, Settings
 from reverie.agent import Agent
 from reverie.domain.conversation import ToolCall
-from reverie.integrations.agentkit import FILTools
+from reverie.integrations.agentkit import Store
 from reverie.interfaces.cli.main import cli
 from reverie.llm.protocol import ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.tools import Tool, ToolResult
@@ -166,7 +166,7 @@ class Drive:
             metadata={"raw": s("metadata"), "db_password": s("keyed metadata", "leet")},
         ).record
         memory.save_many([{"content": f"many: {s('save_many')}", "metadata": {"x": s("save_many metadata")}}])
-        FILTools(memory).remember_fil(
+        Store(memory).remember_fil(
             [f"finding {s('finding')}"], [f"insight {s('insight')}"], [f"lesson {s('lesson')}"]
         )
         memory.update(note.id, content=f"now it is {s('update')}", tags=[s.token("update tag")])

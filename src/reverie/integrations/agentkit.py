@@ -1,7 +1,7 @@
-"""Adapters for agentkit: findings, insights and lessons (FIL) over a memory.
+"""agentkit's memory over a memory: findings, insights and lessons (FIL), and a scratchpad.
 
-`Store` has the operations of its `Store` under their names in Python. `FILTools` is what its tools package expects,
-`ObservationStore` what its executor expects.
+`Store` has the operations of its `Store` under their names in Python, and those of its two adapters: `ToolsAdapter` for
+the tools package, and `BleveObservationStore` for the executor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from reverie.domain.record import FIL as KINDS
 from reverie.domain.record import Record
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
-from reverie.search.hits import Hit
 from reverie.tools.trust_guard import OriginGuard
 
 
@@ -44,15 +43,6 @@ class Observation:
     def source(self) -> str:
         """Source of its records, as agentkit writes it: `GOAL:deploy-api`."""
         return ":".join(part for part in (self.step_type, self.step_name) if part)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FIL:
-    """Findings, insights and lessons about one question, each best first (agentkit's FILResult)."""
-
-    findings: list[Hit]
-    insights: list[Hit]
-    lessons: list[Hit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +92,15 @@ class Store:
     """
 
     def __init__(self, memory: ScopedMemory, *, session: str | None = None) -> None:
-        """Create the store; the arguments are those of `FILTools`."""
+        """Create the store.
+
+        Args:
+            memory: The memory, or a scope of one.
+            session: The conversation in which a model calls it. After the result of a tool, a text that the
+                owner did not say has the origin of the tool. None where a program calls it.
+        """
         self._memory = memory
-        self._tools = FILTools(memory, session=session)
+        self._guard = OriginGuard(None if session is None else memory.session(session))
         self._values = memory.key_value("agentkit")
 
     def remember_observation(self, content: str, category: str, source: str = "") -> str:
@@ -129,9 +125,33 @@ class Store:
         insights: Iterable[str] = (),
         lessons: Iterable[str] = (),
         source: str = "",
-    ) -> list[str]:
-        """Save findings, insights and lessons in one transaction; return the ids of their records."""
-        return self._tools.remember_fil(findings, insights, lessons, source)
+    ) -> builtins.list[str]:
+        """Save findings, insights and lessons in one transaction; return the ids of their records.
+
+        Args:
+            findings: Facts discovered.
+            insights: Conclusions drawn.
+            lessons: Guidance for the future.
+            source: Where they came from, such as `GOAL:deploy`.
+
+        Raises:
+            InvalidInput: one of them is not of its form; nothing was changed.
+        """
+        for name, texts in (("findings", findings), ("insights", insights), ("lessons", lessons)):
+            if isinstance(texts, str):
+                raise InvalidInput(f"{name} are {texts!r}: pass a list, such as [{texts!r}]")
+        records = [
+            NewRecord(content=text, kind=kind, source=source, origin=self._guard.determine(text))
+            for kind, texts in zip(KINDS, (findings, insights, lessons), strict=True)
+            for text in texts
+        ]
+        return [saved.record.id for saved in self._memory.save_many(records)]
+
+    def store_observation(self, observation: Observation) -> list[str]:
+        """Save what was learned in a step; return the ids of the records."""
+        return self.remember_fil(
+            observation.findings, observation.insights, observation.lessons, observation.source
+        )
 
     def retrieve_by_id(self, id: str) -> ObservationItem | None:
         """Return an observation; None if there is none of that id."""
@@ -140,7 +160,8 @@ class Store:
 
     def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[str]:
         """Return the texts of one category that answer a question, best first."""
-        return [hit.content for hit in self._tools.recall_by_category(query, category, limit)]
+        where: dict[str, Any] = {"kind" if category in KINDS else "category": category}
+        return [hit.content for hit in self._memory.search(query, limit=limit, **where)]
 
     def recall_fil(self, query: str, limit_per_category: int = 5) -> FILResult:
         """Return the findings, insights and lessons that answer a question."""
@@ -149,7 +170,11 @@ class Store:
         )
         return FILResult(findings=findings, insights=insights, lessons=lessons)
 
-    def recall(self, query: str, *, limit: int = 10, min_score: float = 0.0) -> list[ObservationItem]:
+    def query_relevant_observations(self, query: str, limit: int = 5) -> list[str]:
+        """Return the texts of observations of all categories that answer a question, best first."""
+        return [item.content for item in self.recall(query, limit)]
+
+    def recall(self, query: str, limit: int = 10, *, min_score: float = 0.0) -> list[ObservationItem]:
         """Return observations of all categories that answer a question, best first.
 
         Args:
@@ -218,89 +243,3 @@ def _build_item(record: Record, score: float = 0.0) -> ObservationItem:
         id=record.id, content=record.content, category=record.kind, source=record.source,
         created_at=record.created_at, score=score,
     )  # fmt: skip
-
-
-class FILTools:
-    """Findings, insights and lessons for tools (agentkit's ToolsAdapter)."""
-
-    def __init__(self, memory: ScopedMemory, *, session: str | None = None) -> None:
-        """Create the tools.
-
-        Args:
-            memory: The memory, or a scope of one.
-            session: The conversation in which a model calls them. After the result of a tool, a text that the
-                owner did not say has the origin of the tool. None where a program calls them.
-        """
-        self._memory = memory
-        self._guard = OriginGuard(None if session is None else memory.session(session))
-
-    def remember_fil(
-        self,
-        findings: Iterable[str] = (),
-        insights: Iterable[str] = (),
-        lessons: Iterable[str] = (),
-        source: str = "",
-    ) -> list[str]:
-        """Save findings, insights and lessons in one transaction; return the ids of their records.
-
-        Args:
-            findings: Facts discovered.
-            insights: Conclusions drawn.
-            lessons: Guidance for the future.
-            source: Where they came from, such as `GOAL:deploy`.
-
-        Raises:
-            InvalidInput: one of them is not of its form; nothing was changed.
-        """
-        for name, texts in (("findings", findings), ("insights", insights), ("lessons", lessons)):
-            if isinstance(texts, str):
-                raise InvalidInput(f"{name} are {texts!r}: pass a list, such as [{texts!r}]")
-        records = [
-            NewRecord(content=text, kind=kind, source=source, origin=self._guard.determine(text))
-            for kind, texts in zip(KINDS, (findings, insights, lessons), strict=True)
-            for text in texts
-        ]
-        return [saved.record.id for saved in self._memory.save_many(records)]
-
-    def recall(self, query: str, limit: int = 10) -> list[Hit]:
-        """Return findings, insights and lessons about a question together, best first."""
-        return self._memory.search(query, limit=limit, kind=KINDS)
-
-    def recall_fil(self, query: str, limit: int = 5) -> FIL:
-        """Return findings, insights and lessons about a question as three lists (agentkit's RecallFIL).
-
-        Args:
-            query: The question.
-            limit: Most hits in each list.
-        """
-        findings, insights, lessons = (self._memory.search(query, limit=limit, kind=kind) for kind in KINDS)
-        return FIL(findings=findings, insights=insights, lessons=lessons)
-
-    def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[Hit]:
-        """Return records of a category, or of one of the three kinds, about a question.
-
-        Args:
-            query: The question.
-            category: A category, or `finding`, `insight` or `lesson`.
-            limit: Most hits to return.
-        """
-        where: dict[str, Any] = {"kind" if category in KINDS else "category": category}
-        return self._memory.search(query, limit=limit, **where)
-
-
-class ObservationStore:
-    """Observations of steps (agentkit's BleveObservationStore)."""
-
-    def __init__(self, memory: ScopedMemory, *, session: str | None = None) -> None:
-        """Create the store; the arguments are those of `FILTools`."""
-        self._tools = FILTools(memory, session=session)
-
-    def store_observation(self, observation: Observation) -> list[str]:
-        """Save what was learned in a step; return the ids of the records."""
-        return self._tools.remember_fil(
-            observation.findings, observation.insights, observation.lessons, source=observation.source
-        )
-
-    def query_relevant_observations(self, query: str, limit: int = 5) -> list[str]:
-        """Return the texts of the findings, insights and lessons about a question, best first."""
-        return [hit.content for hit in self._tools.recall(query, limit)]

@@ -3,7 +3,8 @@
 `Conversation` is what every framework's loop needs: what is remembered for a prompt, and the turns of an exchange.
 `MessageItems` stores messages in a framework's own form without loss beside the turns of a session. An item is any JSON
 value. Its text becomes a turn, which is searched and learned from. The item itself is stored in the turn's metadata,
-and is returned unchanged. Items without text, such as a model's reasoning, are stored with the next item that has text.
+and is returned unchanged. Items without text, such as a model's reasoning, are stored with the next item that has text,
+or with the last one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -46,7 +47,6 @@ ITEMS = "items"
 _LONGEST_PART = 1_000_000
 _OURS = defer_regex(r"items(-\d+)?")
 _SURROGATE = defer_regex(r"[\ud800-\udfff]")
-_PLAIN = ("role", "content")
 
 SOURCE_ID = "source_id"
 """Metadata of a turn with the framework's id of its message."""
@@ -163,8 +163,9 @@ def to_text(value: Any) -> str:
 
 
 def find_question(texts: Sequence[ItemText]) -> str | None:
-    """Return the user's last message; None where there is none."""
-    return next((each.content for each in reversed(texts) if each.role == "user"), None)
+    """Return the user's last message that is not blank; None where there is none."""
+    said = (each.content for each in reversed(texts) if each.role == "user")
+    return next((content for content in said if validation.clean_text(content).strip()), None)
 
 
 def extract_text(content: Any) -> str:
@@ -359,11 +360,8 @@ class MessageItems:
             TypeError: one of them is no JSON value; nothing was added.
             InvalidInput: the session is terminated.
         """
-        redacted = self._session.redact_json(
-            list(items)
-        )  # before an item is cut into parts, or a secret in two
-        drafts = list(self._draft_turns(redacted))
-        if not drafts:
+        redacted = self._session.redact_json([*items])  # before an item is cut into parts, or a secret in two
+        if not (drafts := self._draft_turns(redacted)):
             return []
         self._mark_start()
         return self._session.add_many(drafts)
@@ -380,9 +378,9 @@ class MessageItems:
             popped.clear()
             if turn.position < _get_start(state):
                 return turn
-            items = self._expand_turn(turn)
-            popped.append(items[-1])
-            return self._drop_last(turn, items) if len(items) > 1 else None
+            *left, last = self._expand_turn(turn)
+            popped.append(last)
+            return self._replace_items(turn, left) if left else None
 
         self._session.rewrite_last_turn(drop_last)
         return popped[0] if popped else None
@@ -403,41 +401,47 @@ class MessageItems:
     def _expand_turn(self, turn: Turn) -> list[Any]:
         """Return the items of a turn. Where they are missing or unreadable, build them from its text."""
         parts: list[str] = []
-        while (name := ITEMS if not parts else f"{ITEMS}-{len(parts) + 1}") in turn.metadata:
+        while (name := _name_part(len(parts))) in turn.metadata:
             parts.append(turn.metadata[name])
         try:
             items = json.loads("".join(parts))
         except ValueError:
             items = None
-        if not isinstance(items, list) or not items:
-            return list(self._items_of(turn))
-        return [_restore_item(item, turn) for item in items]
+        return items if isinstance(items, list) and items else list(self._items_of(turn))
 
-    def _drop_last(self, turn: Turn, items: Sequence[Any]) -> Turn:
-        """Return a turn of several items without the last one."""
+    def _draft_turns(self, items: Iterable[Any]) -> list[dict[str, Any]]:
+        """Return the turns that items become, as `Session.add_many` takes them."""
+        texts: list[ItemText] = []
+        groups: list[list[Any]] = [[]]  # the items of each text, and those after the last
+        for item in items:
+            groups[-1].append(item)
+            text = self._extract(item)
+            if text is not None and _has_content(text):
+                texts.append(text)
+                groups.append([])
+        if texts:
+            groups[-2] += groups[-1]
+        elif silent := groups[0]:
+            sorts = (
+                str(item.get("type") or "item") if isinstance(item, Mapping) else "item" for item in silent
+            )
+            content = validation.clean_text(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
+            texts.append(ItemText(role="system", content=f"[{content}]"))
+        return [_draft_turn(text, own) for text, own in zip(texts, groups, strict=False)]
+
+    def _replace_items(self, turn: Turn, items: Sequence[Any]) -> Turn:
+        """Return a turn with the first of its items, and their text; a turn that came without items has calls."""
         if ITEMS not in turn.metadata:
             return replace(turn, tool_calls=turn.tool_calls[:-1])
-        return _redraft_turn(turn, self._draft_silent_turn(items[:-1]))
-
-    def _draft_turns(self, items: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        """Yield the turns that items become, as `Session.add_many` takes them."""
-        silent: list[Any] = []
-        for item in items:
-            item_text = self._extract(item)
-            if item_text is None or not _has_content(item_text):
-                silent.append(item)
-                continue
-            yield _draft_turn(item_text, [*map(_wrap_item, silent), _shorten_item(item, item_text)])
-            silent = []
-        if silent:
-            yield self._draft_silent_turn(silent)
-
-    def _draft_silent_turn(self, items: Sequence[Any]) -> dict[str, Any]:
-        """Return the turn of items that say nothing."""
-        sorts = [str(item.get("type") or "item") if isinstance(item, Mapping) else "item" for item in items]
-        content = validation.clean_text(", ".join(dict.fromkeys(sorts)))[:LONGEST_NAME]
-        return _draft_turn(
-            ItemText(role="system", content=f"[{content}]"), [_wrap_item(item) for item in items]
+        (draft,) = self._draft_turns(items)
+        theirs = {name: text for name, text in turn.metadata.items() if not _OURS.fullmatch(name)}
+        return replace(
+            turn,
+            role=draft["role"],
+            content=draft["content"],
+            tool_calls=draft.get("tool_calls", ()),
+            tool_call_id=draft.get("tool_call_id", ""),
+            metadata=MappingProxyType({**theirs, **draft["metadata"]}),
         )
 
 
@@ -460,12 +464,14 @@ def _has_content(item_text: ItemText) -> bool:
 
 
 def _draft_turn(item_text: ItemText, items: Sequence[Any]) -> dict[str, Any]:
-    text = _SURROGATE.sub(
-        lambda found: f"\\u{ord(found[0]):04x}", json.dumps(list(items), ensure_ascii=False)
-    )
-    parts = [text[at : at + _LONGEST_PART] for at in range(0, len(text), _LONGEST_PART)]
-    metadata = {ITEMS if n == 0 else f"{ITEMS}-{n + 1}": part for n, part in enumerate(parts)}
+    text = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(items, ensure_ascii=False))
+    parts = (text[at : at + _LONGEST_PART] for at in range(0, len(text), _LONGEST_PART))
+    metadata = {_name_part(number): part for number, part in enumerate(parts)}
     return _draft_plain_turn(item_text) | {"metadata": metadata}
+
+
+def _name_part(number: int) -> str:
+    return f"{ITEMS}-{number + 1}" if number else ITEMS
 
 
 def _draft_plain_turn(item_text: ItemText) -> dict[str, Any]:
@@ -484,41 +490,6 @@ def _draft_plain_turn(item_text: ItemText) -> dict[str, Any]:
     if item_text.role == "tool":
         draft["tool_call_id"] = _to_name(item_text.answers)
     return draft
-
-
-def _redraft_turn(turn: Turn, draft: Mapping[str, Any]) -> Turn:
-    """Return the turn with other items, and their text."""
-    theirs = {name: text for name, text in turn.metadata.items() if not _OURS.fullmatch(name)}
-    return replace(
-        turn,
-        role=draft["role"],
-        content=draft["content"],
-        tool_calls=draft.get("tool_calls", ()),
-        tool_call_id=draft.get("tool_call_id", ""),
-        metadata=MappingProxyType({**theirs, **draft["metadata"]}),
-    )
-
-
-def _shorten_item(item: Any, item_text: ItemText) -> Any:
-    """Return an item that is fully given by its turn as the order of its keys; any other as it is."""
-    if isinstance(item, dict) and sorted(item) == sorted(_PLAIN):
-        same = (item["role"], item["content"]) == (item_text.role, item_text.content)
-        if same and _to_storable(item_text.content) == item_text.content:
-            return " ".join(item)
-    return _wrap_item(item)
-
-
-def _wrap_item(item: Any) -> Any:
-    """Wrap an item that could be mistaken for a shortened one."""
-    return [item] if isinstance(item, str | list) else item
-
-
-def _restore_item(item: Any, turn: Turn) -> Any:
-    """Return the original of a shortened or wrapped item."""
-    if isinstance(item, str):
-        values = {"role": turn.role, "content": turn.content}
-        return {key: values[key] for key in item.split() if key in values}
-    return item[0] if isinstance(item, list) and len(item) == 1 else item
 
 
 def _to_storable(text: str) -> str:

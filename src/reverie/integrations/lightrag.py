@@ -11,9 +11,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.change import JournalEntry
@@ -48,10 +47,9 @@ NOTHING = "[no-context]"
 LONGEST_QUERY = 2_000
 """Characters of a message that are sent as a query."""
 
-_MOST_BYTES = 2 * 1024 * 1024
 _MOST_WAITING = 4
 _PAUSE_S = 30.0
-_MOST_LATE = 3
+_INDEX_TIMEOUT_S = 10.0
 _SPACES = defer_regex(r"\s+")
 
 
@@ -79,8 +77,6 @@ class LightRAG:
         api_key: str = "",
         mode: Mode = "hybrid",
         timeout_s: float = 2.0,
-        index_timeout_s: float = 30.0,
-        answer: bool = False,
         min_length: int = 50,
     ) -> None:
         """Create a client; nothing is sent yet.
@@ -90,9 +86,6 @@ class LightRAG:
             api_key: Key, sent as `X-API-Key`; empty for none.
             mode: How the graph is searched: `local`, `global`, `hybrid`, `naive` or `mix`.
             timeout_s: Seconds that `recall` waits at most, over 0.
-            index_timeout_s: Seconds that the server may take to accept a text, over 0.
-            answer: Whether the server's model writes an answer, which takes seconds. Otherwise the server
-                returns what it has found.
             min_length: Characters of both sides together from which an exchange is indexed, 0 or more.
 
         Raises:
@@ -100,18 +93,16 @@ class LightRAG:
         """
         validate_address(url, name="url", example="http://localhost:9621")
         validate_choice(mode, MODES, name="mode")
-        if not timeout_s > 0 or not index_timeout_s > 0:
-            raise InvalidInput(f"the timeouts are {timeout_s!r} and {index_timeout_s!r}: they are over 0 s")
+        if not timeout_s > 0:
+            raise InvalidInput(f"timeout_s is {timeout_s!r}: pass a number over 0")
         self.url = url.rstrip("/")
         self.min_length = validate_count(min_length, name="min_length", least=0)
         self.counts: Counter[str] = Counter()
-        self._query = {"mode": mode, "only_need_context": not answer, "include_references": False}
+        self._query = {"mode": mode, "only_need_context": True, "include_references": False}
         self._timeout_s = timeout_s
-        self._index_timeout_s = index_timeout_s
         self._client = httpx.Client(headers={"X-API-Key": api_key} if api_key else {}, trust_env=False)
         self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="reverie-lightrag")
         self._lock = threading.Lock()
-        self._late = 0
         self._not_before = 0.0
 
     @classmethod
@@ -144,19 +135,11 @@ class LightRAG:
 
     # -- asking ------------------------------------------------------------------------------------------
 
-    def is_healthy(self) -> bool:
-        """Whether the server answers now. A turn does not ask this first."""
-        try:
-            with self._client.stream("GET", f"{self.url}/health", timeout=self._timeout_s) as response:
-                return response.is_success
-        except httpx.HTTPError:
-            return False
-
     def recall(self, message: str) -> str:
         """Return what the graph says about a message; empty for nothing, a failure, or a late answer.
 
-        After a failure, or three late answers in a row, the server is not asked for half a minute, so that a
-        broken server does not delay every turn.
+        After a failure or a late answer the server is not asked for half a minute, so that a broken server does not
+        delay every turn.
 
         Args:
             message: The message; only its first 2,000 characters are sent. They leave this machine if the
@@ -172,19 +155,15 @@ class LightRAG:
         try:
             answer = self._threads.submit(self._query_server, query).result(self._timeout_s)
         except TimeoutError:
-            self._late += 1
             self.count("late")
             problem = f"it did not answer in {self._timeout_s:g} s"
         except (LightRAGUnavailable, LightRAGRejected, RuntimeError) as error:  # the last: it was closed
-            self._late = _MOST_LATE
             self.count("failed")
             problem = str(error)
         else:
-            self._late = 0
             self.count("answered" if answer else "empty")
             return answer
-        if self._late >= _MOST_LATE:
-            self._late, self._not_before = 0, time.monotonic() + _PAUSE_S
+        self._not_before = time.monotonic() + _PAUSE_S
         _log.warning("LightRAG could not be asked, the reply goes on without: %s", problem)
         return ""
 
@@ -208,16 +187,11 @@ class LightRAG:
             LightRAGRejected: it will never be accepted.
         """
         body = {"text": text, "file_source": source}
-        self._post("/documents/text", body, timeout_s=self._index_timeout_s)
+        self._post("/documents/text", body, timeout_s=_INDEX_TIMEOUT_S)
 
     def _post(self, path: str, body: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         try:
-            with self._client.stream("POST", self.url + path, json=body, timeout=timeout_s) as response:
-                data = b""
-                for piece in response.iter_bytes():
-                    data += piece
-                    if len(data) > _MOST_BYTES:
-                        raise LightRAGUnavailable(f"its answer to {path} has over {_MOST_BYTES:,} bytes")
+            response = self._client.post(self.url + path, json=body, timeout=timeout_s)
         except httpx.HTTPError as error:
             raise LightRAGUnavailable(f"{path}: {type(error).__name__}") from error
         if response.status_code in {400, 409, 413, 422}:
@@ -225,7 +199,7 @@ class LightRAG:
         if not response.is_success:
             raise LightRAGUnavailable(f"{path}: status {response.status_code}")
         try:
-            reply = json.loads(data)
+            reply = response.json()
         except ValueError:
             raise LightRAGUnavailable(f"its answer to {path} is not JSON") from None
         if not isinstance(reply, dict):
@@ -275,44 +249,18 @@ LONGEST_SIDE = 20_000
 """Characters of each side of an exchange that are indexed."""
 
 _BATCH = 200
-_LONGEST_BACKOFF_S = 60.0
+_CLOSE_TIMEOUT_S = 2.0
 _TRAILING = defer_regex(r"[!?.,:;]+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedExchange:
-    """The user's turns since the last answer, and the answer."""
-
-    asked: tuple[Turn, ...]
-    answer: Turn
-
-    @property
-    def source(self) -> str:
-        """Name of the document: `conv_20250115_103100_0f3a9c4d21be.txt`."""
-        return f"conv_{self.answer.at:%Y%m%d_%H%M%S}_{self.answer.id}.txt"
-
-    @property
-    def text(self) -> str:
-        """Text of the document, in golemcore's form."""
-        question = "\n".join(turn.content.strip() for turn in self.asked)[:LONGEST_SIDE]
-        answered = self.answer.content.strip()[:LONGEST_SIDE]
-        return f"Date: {self.answer.at:%Y-%m-%d %H:%M}\nUser: {question}\nAssistant: {answered}\n"
-
-    def explain_omission(self, min_length: int) -> str:
-        """Return why it is not indexed, `trivial` or `untrusted`; empty where it is."""
-        if any(turn.origin in UNTRUSTED for turn in (*self.asked, self.answer)):
-            return "untrusted"
-        question = "\n".join(turn.content for turn in self.asked)
-        is_short = len(question) + len(self.answer.content) < min_length
-        is_trivial = _TRAILING.sub("", question.strip().lower()) in TRIVIAL
-        return "trivial" if is_short or is_trivial or not self.asked else ""
-
-
 class LightRAGIndexer:
-    """Sends the finished exchanges of a memory to LightRAG, at once or in a thread."""
+    """Sends the finished exchanges of a memory to LightRAG, at once or on a thread.
+
+    An exchange that the server does not accept is sent again by the next call, also in another process.
+    """
 
     def __init__(self, memory: Memory, rag: LightRAG, *, scope: str = "", past: bool = False) -> None:
-        """Create an indexer; nothing is sent before `start` or `send`.
+        """Create an indexer; nothing is sent before `wake` or `send`.
 
         Args:
             scope: Only sessions of this scope. Everybody who may ask the server sees what is sent there, so
@@ -326,48 +274,28 @@ class LightRAGIndexer:
         self._scope = scope
         mark = hashlib.sha256(f"{rag.url}\n{scope}".encode()).hexdigest()[:12]
         self._cursor = f"lightrag:{mark}"
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reverie-lightrag-indexing")
+        self._is_closing = threading.Event()
         if self._cursors.get(self._cursor) is None:
             newest = [] if past else self._history.log(limit=1, newest_first=True)
             self._write_cursor(newest[0].sequence if newest else 0)
 
-    def start(self, *, every_s: float = 5.0) -> None:
-        """Start to send in a thread, looking every `every_s` seconds; a second call does nothing."""
-        if self._thread is None or not self._thread.is_alive():
-            self._stopping.clear()
-            self._thread = threading.Thread(
-                target=self._loop, args=(every_s,), name="reverie-lightrag-indexing", daemon=True
-            )
-            self._thread.start()
+    def wake(self) -> Future[None]:
+        """Send what there is on the thread, and return at once."""
+        return self._thread.submit(self._send_safely)
 
-    def wake(self) -> None:
-        """Make the thread look now, and return at once."""
-        self._wake.set()
-
-    def stop(self, *, timeout_s: float = 2.0) -> bool:
-        """Stop the thread; call it before the memory is closed. Return whether it has ended in time."""
-        thread, self._thread = self._thread, None
-        self._stopping.set()
-        self._wake.set()
-        if thread is not None:
-            thread.join(timeout_s)
-        return thread is None or not thread.is_alive()
+    def close(self) -> None:
+        """Send what there is for at most two seconds; call it before the memory is closed."""
+        wait([self.wake()], _CLOSE_TIMEOUT_S)
+        self._is_closing.set()
+        self._thread.shutdown(cancel_futures=True)
 
     def __enter__(self) -> LightRAGIndexer:
-        self.start()
+        self.wake()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def waiting(self) -> int:
-        """Return how many exchanges have not been sent yet."""
-        return sum(
-            exchange is not None and not exchange.explain_omission(self._rag.min_length)
-            for _, exchange in self._read()
-        )
+        self.close()
 
     def send(self) -> int:
         """Send what there is now, and return how many exchanges were accepted.
@@ -377,41 +305,64 @@ class LightRAGIndexer:
             StoreError: the store cannot be read or written.
         """
         accepted = 0
-        for place, exchange in self._read():
-            if exchange is not None:
-                if self._stopping.is_set():
+        place = self._read_cursor()
+        while entries := self._history.log(after=place, limit=_BATCH):
+            for entry in entries:
+                if self._is_closing.is_set():
                     return accepted
-                if why := exchange.explain_omission(self._rag.min_length):
-                    self._rag.count(why)
-                    continue
-                try:
-                    self._rag.index(exchange.text, source=exchange.source)
-                except LightRAGRejected as error:
-                    _log.warning("LightRAG refuses an exchange, which is left out: %s", error)
-                    self._rag.count("refused")
-                else:
-                    self._rag.count("indexed")
+                if self._send_exchange(entry):
                     accepted += 1
+                    self._write_cursor(entry.sequence)
+            place = entries[-1].sequence
             self._write_cursor(place)
         return accepted
 
-    def _loop(self, every_s: float) -> None:
-        failures = 0
-        while not self._stopping.is_set():
-            try:
-                self.send()
-                failures = 0
-            except (LightRAGUnavailable, ReverieError, RuntimeError) as error:  # the last: closed meanwhile
-                if self._stopping.is_set():
-                    return
-                failures += 1
-                self._rag.count("index_failed")
-                _log.warning("LightRAG did not take an exchange, it is sent again: %s", error)
-            if failures:
-                self._stopping.wait(min(2.0 ** (failures - 1), _LONGEST_BACKOFF_S))
-            else:
-                self._wake.wait(every_s)
-                self._wake.clear()
+    def _send_safely(self) -> None:
+        try:
+            self.send()
+        except (LightRAGUnavailable, ReverieError, RuntimeError) as error:  # the last: the client was closed
+            self._rag.count("index_failed")
+            _log.warning("LightRAG did not take an exchange, it is sent again: %s", error)
+
+    def _send_exchange(self, entry: JournalEntry) -> bool:
+        """Send the exchange that a journal entry completes; return whether there is one, and it was accepted."""
+        answer = entry.after if entry.before is None else None
+        if not isinstance(answer, Turn) or not _is_answer(answer) or answer.scope != self._scope:
+            return False
+        stored = self._reader.get_turn(answer.id)
+        if stored is None:  # it was deleted since
+            return False
+        asked = self._find_questions(stored)
+        question = "\n".join(turn.content.strip() for turn in asked)
+        if why := self._explain_omission(asked, question, stored):
+            self._rag.count(why)
+            return False
+        sides = question[:LONGEST_SIDE], stored.content.strip()[:LONGEST_SIDE]
+        text = f"Date: {stored.at:%Y-%m-%d %H:%M}\nUser: {sides[0]}\nAssistant: {sides[1]}\n"
+        try:
+            self._rag.index(text, source=f"conv_{stored.at:%Y%m%d_%H%M%S}_{stored.id}.txt")
+        except LightRAGRejected as error:
+            _log.warning("LightRAG refuses an exchange, which is left out: %s", error)
+            self._rag.count("refused")
+            return False
+        self._rag.count("indexed")
+        return True
+
+    def _explain_omission(self, asked: Sequence[Turn], question: str, answer: Turn) -> str:
+        """Return why an exchange is not sent, `trivial` or `untrusted`; empty if it is."""
+        if any(turn.origin in UNTRUSTED for turn in (*asked, answer)):
+            return "untrusted"
+        is_short = len(question) + len(answer.content) < self._rag.min_length
+        is_trivial = _TRAILING.sub("", question.lower()) in TRIVIAL
+        return "trivial" if is_short or is_trivial or not asked else ""
+
+    def _find_questions(self, answer: Turn) -> Sequence[Turn]:
+        """Return what the user said between the answer before and this one."""
+        asked: list[Turn] = []
+        first = max(0, answer.position - _BATCH)
+        for turn in self._reader.turns(answer.session, start=first, stop=answer.position):
+            asked = [] if _is_answer(turn) else [*asked, turn]
+        return [turn for turn in asked if turn.role == "user"]
 
     # -- the journal -------------------------------------------------------------------------------------
 
@@ -423,37 +374,6 @@ class LightRAGIndexer:
         """Note how far the journal was sent; another program may be further."""
         if self._cursors.get(self._cursor) is None or place > self._read_cursor():
             self._cursors.set({self._cursor: str(place)})
-
-    def _read(self) -> Iterator[tuple[int, IndexedExchange | None]]:
-        """Yield each exchange with the number of its journal entry, and the end of each batch with None."""
-        place = self._read_cursor()
-        while entries := self._history.log(after=place, limit=_BATCH):
-            for entry in entries:
-                if exchange := self._find_exchange(entry):
-                    yield entry.sequence, exchange
-            place = entries[-1].sequence
-            yield place, None
-
-    def _find_exchange(self, entry: JournalEntry) -> IndexedExchange | None:
-        """Return the exchange that a journal entry completes; None where it was deleted since."""
-        answer = entry.after if entry.before is None else None
-        if not isinstance(answer, Turn) or not _is_answer(answer) or answer.scope != self._scope:
-            return None
-        stored = self._reader.get_turn(answer.id)
-        if stored is None:
-            return None
-        return IndexedExchange(asked=self._find_questions(stored), answer=stored)
-
-    def _find_questions(self, answer: Turn) -> tuple[Turn, ...]:
-        """Return what the user said between the answer before and this one."""
-        first = max(0, answer.position - _BATCH)
-        asked: list[Turn] = []
-        for turn in reversed(self._reader.turns(answer.session, start=first, stop=answer.position)):
-            if _is_answer(turn):
-                break
-            if turn.role == "user":
-                asked.insert(0, turn)
-        return tuple(asked)
 
 
 def _is_answer(turn: Turn) -> bool:

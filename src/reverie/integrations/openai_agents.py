@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.errors import MissingExtra
-from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import AnyMemory, Conversation, ItemText, MessageItems, build_call, call_tool
+from reverie.integrations.core import (
+    AnyMemory,
+    Conversation,
+    ItemText,
+    MessageItems,
+    build_call,
+    call_tool,
+    find_question,
+)
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -121,7 +128,8 @@ class ReverieSession:
             The same items, and the instructions with the pack behind them, within its budget.
         """
         given = data.model_data
-        context = await self._conversation.recall_async(_find_last_question(given.input))
+        texts = [text for item in given.input if (text := extract_content(item)) is not None]
+        context = await self._conversation.recall_async(find_question(texts))
         if not context:
             return given
         instructions = "\n\n".join(part for part in (given.instructions, context) if part)
@@ -225,16 +233,3 @@ def _extract_part_text(part: Any) -> str:
     named = next((part[name] for name in ("filename", "file_url", "image_url") if part.get(name)), "")
     is_short = isinstance(named, str) and not named.startswith("data:") and len(named) <= _LONGEST_PICTURE
     return f"[{part.get('type', 'part')}{f': {named}' if named and is_short else ''}]"
-
-
-def _find_last_question(items: Sequence[Any]) -> str | None:
-    """Return the user's last message; None where it cannot be found."""
-    for item in reversed(items):
-        item_text = extract_content(item)
-        if (
-            item_text is not None
-            and item_text.role == "user"
-            and validation.clean_text(item_text.content).strip()
-        ):
-            return item_text.content
-    return None

@@ -10,8 +10,7 @@ import asyncio
 import copy
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from reverie.aio import AsyncSession
@@ -107,9 +106,8 @@ class MemoryToolset(AbstractToolset[Any]):
     ) -> Any:
         """Run a tool on a worker thread. The model gets its sentence, the program its data."""
         ours = self.tools.tool(name)
-        seen = [] if ours.reads_only else _build_run_items(ctx.messages, lambda called: False)
-        texts = [text for item in seen if (text := _extract_content(item)) is not None]
-        result = await asyncio.to_thread(core.call_tool, self.tools, name, tool_args, seen=texts)
+        seen = [] if ours.reads_only else _extract_texts(ctx.messages)
+        result = await asyncio.to_thread(core.call_tool, self.tools, name, tool_args, seen=seen)
         if result.failed and ctx.retry < tool.max_retries:
             raise ModelRetry(result.text)
         if result.data is None:
@@ -118,16 +116,13 @@ class MemoryToolset(AbstractToolset[Any]):
 
 
 def _build_tool_definition(tool: Tool) -> ToolDefinition:
+    marks = ("reads_only", "destructive", "idempotent")
     return ToolDefinition(
         name=tool.name,
         description=tool.spec.description,
         parameters_json_schema=to_json_value(tool.spec.parameters),
         sequential=not tool.reads_only,
-        metadata={
-            "reads_only": tool.reads_only,
-            "destructive": tool.destructive,
-            "idempotent": tool.idempotent,
-        },
+        metadata={name: getattr(tool, name) for name in marks},
     )
 
 
@@ -197,7 +192,8 @@ class MemoryCapability(AbstractCapability[Any]):
     async def _build_instructions(self, ctx: RunContext[Any]) -> str:
         """Return what is remembered for the prompt of the run, the same at each of its steps."""
         if self._injected is None and self._conversation is not None:
-            asked = _extract_text(ctx.prompt) if ctx.prompt is not None else _find_last_question(ctx.messages)
+            said = core.find_question(_extract_texts(ctx.messages))
+            asked = said if ctx.prompt is None else _extract_text(ctx.prompt)
             self._injected = await self._conversation.recall_async(asked)
         return self._injected or ""
 
@@ -220,15 +216,6 @@ class MemoryCapability(AbstractCapability[Any]):
                 message.instructions = message.instructions.replace(self._injected, "").strip() or None
 
 
-def _find_last_question(messages: Sequence[ModelMessage]) -> str | None:
-    """Return the user's last message; None where it cannot be found."""
-    for message in reversed(messages):
-        for part in reversed(message.parts):
-            if isinstance(part, UserPromptPart):
-                return _extract_text(part.content)
-    return None
-
-
 def _make_output_check(ctx: RunContext[Any]) -> Callable[[str], bool]:
     """Return a predicate for names of tools by which the model gives the result of the run."""
     known = {} if ctx.tool_manager is None or ctx.tool_manager.tools is None else ctx.tool_manager.tools
@@ -249,14 +236,19 @@ def load_history(
 
     Args:
         session: The session.
-        limit: Most turns of the window; None takes the setting, 20.
+        limit: Most turns of the window, but at least the last exchange; None takes the setting, 20.
         everything: Whether to return all messages since the conversation was reset instead, without a limit.
     """
     plain = session.sync if isinstance(session, AsyncSession) else session
     items = _open_items(plain)
     if everything:
         return _build_messages(items.get())
-    return _drop_orphans(_from_a_question(_build_messages(items.of(plain.recent_turns(limit)))))
+    recent = _build_messages(items.of(plain.recent_turns(limit)))
+    if starts := _find_questions(recent):
+        return recent[starts[0] :]
+    window = _build_messages(items.of(plain.turns())) if recent else []  # a long exchange is not torn
+    starts = _find_questions(window)
+    return window[starts[-1] :] if starts else []
 
 
 def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessage]) -> list[Turn]:
@@ -298,12 +290,13 @@ def _build_run_items(
             if isinstance(part, ToolCallPart | ToolReturnPart) and is_output(part.tool_name):
                 item["output"] = True
             items.append(item)
-    silent: list[dict[str, Any]] = []
-    while items and _extract_content(items[-1]) is None:  # stored with the item before them
-        silent.insert(0, items.pop())
-    if items and silent:
-        items[-1]["after"] = silent
-    return items or silent
+    return items
+
+
+def _extract_texts(messages: Sequence[ModelMessage]) -> list[core.ItemText]:
+    """Return the texts of the messages of a run."""
+    items = _build_run_items(messages, lambda called: False)
+    return [text for item in items if (text := _extract_content(item)) is not None]
 
 
 def _extract_content(item: Any) -> core.ItemText | None:
@@ -319,42 +312,27 @@ def _extract_content(item: Any) -> core.ItemText | None:
             if is_output:
                 return core.ItemText(role="assistant", content=call.arguments)
             return core.ItemText(role="assistant", content="", call=call)
-        case "tool-return" if not is_output:
-            return core.ItemText(
-                role="tool", content=core.to_text(part["content"]), answers=part["tool_call_id"]
-            )
-        case "retry-prompt" if part.get("tool_name"):
-            return core.ItemText(
-                role="tool", content=core.to_text(part["content"]), answers=part["tool_call_id"]
-            )
+        case "tool-return" | "retry-prompt" if part.get("tool_name") and not is_output:
+            content = core.to_text(part["content"])
+            return core.ItemText(role="tool", content=content, answers=part["tool_call_id"])
         case _:
             return None
 
 
 def _build_messages(items: Iterable[Any]) -> list[ModelMessage]:
     """Return the messages of items, joining those of one mark."""
-    documents: list[dict[str, Any]] = []
-    mark = None
-    for item in _unfold_items(items):
-        if mark is None or item.get("message") != mark:
-            documents.append({**item["of"], "parts": []})
-        mark = item.get("message")
-        documents[-1]["parts"].append(item["part"])
+    documents: dict[str, dict[str, Any]] = {}
+    for item in items:
+        if isinstance(item, dict) and "part" in item:
+            document = documents.setdefault(item["message"], {**item["of"], "parts": []})
+            document["parts"].append(item["part"])
     found: list[ModelMessage] = []
-    for document in documents:
+    for document in documents.values():
         try:
             found += ModelMessagesTypeAdapter.validate_python([document])
         except ValidationError as error:
             _log.warning("a message of Pydantic AI cannot be read any more: %s", error)
     return found
-
-
-def _unfold_items(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the items, each before the items without text that are stored with it."""
-    for item in items:
-        if isinstance(item, dict) and "part" in item:
-            yield item
-            yield from _unfold_items(item.get("after", ()))
 
 
 def _build_turn_items(turn: Turn) -> list[dict[str, Any]]:
@@ -379,33 +357,11 @@ def _build_turn_items(turn: Turn) -> list[dict[str, Any]]:
     return _build_run_items([message], lambda name: False)
 
 
-def _drop_orphans(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
-    """Return the messages without answers to calls that are not among them."""
-    called: set[str] = set()
-    found: list[ModelMessage] = []
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            called |= {part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)}
-            found.append(message)
-            continue
-        parts = [part for part in message.parts if _call_answered(part) in {None, *called}]
-        if parts:
-            found.append(replace(message, parts=parts))
-    return found
-
-
-def _call_answered(part: object) -> str | None:
-    """Return the id of the call that a part answers; None where it answers none."""
-    answer = getattr(part, "tool_call_id", None)
-    return answer if getattr(part, "tool_name", None) is not None else None
-
-
-def _from_a_question(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """Return the messages from the user's first on; all, where there is none."""
-    for index, message in enumerate(messages):
-        if any(isinstance(part, UserPromptPart) for part in message.parts):
-            return messages[index:]
-    return messages
+def _find_questions(messages: Sequence[ModelMessage]) -> list[int]:
+    """Return the positions of the user's messages; one that answers calls too is none."""
+    kinds = [{part.part_kind for part in message.parts} for message in messages]
+    own = {"user-prompt", "system-prompt"}
+    return [index for index, each in enumerate(kinds) if "user-prompt" in each and each <= own]
 
 
 def _extract_text(content: object) -> str:

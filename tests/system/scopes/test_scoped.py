@@ -24,7 +24,7 @@ from reverie.domain.scope import (
     validate_scope,
     visible_scopes,
 )
-from reverie.integrations.agentkit import FILTools
+from reverie.integrations.agentkit import Store
 from reverie.search.hits import SOURCES
 from tests.factories import MovableClock
 
@@ -156,7 +156,7 @@ def test_many_notes_go_to_the_scope_and_to_no_other(memory: Memory) -> None:
         [{"content": "one"}, NewRecord(content="two"), {"content": "three", "scope": "user:alice"}]
     )
     assert {each.record.scope for each in saved} == {"user:alice"}
-    assert {alice.get(each).scope for each in FILTools(alice).remember_fil(["four"])} == {"user:alice"}
+    assert {alice.get(each).scope for each in Store(alice).remember_fil(["four"])} == {"user:alice"}
     for note in ({"content": "five", "scope": "user:bob"}, NewRecord(content="five", scope="user:bob")):
         with pytest.raises(InvalidInput, match="everything is saved in 'user:alice'"):
             alice.save_many([note])
