@@ -2,13 +2,6 @@
 
 import type { Options, Result } from "./index.js";
 
-/** Result of applying a plan. */
-export interface AppliedPlan {
-  plan: string;
-  batch: number | null;
-  changes: number;
-}
-
 /** A change of several records in one transaction. */
 export interface BulkChange {
   ids: string[];
@@ -671,8 +664,8 @@ export interface WishOutput {
 export interface Api {
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
-  /** List records, by default those created last first. */
-  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<ListPage_Record_>>;
+  /** List records, those created last first. */
+  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null } & Options): Promise<Result<ListPage_Record_>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Return a record, archived or not. */
@@ -685,10 +678,6 @@ export interface Api {
   restoreRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** Say that a record is no longer true: it leaves prompts, and stays searchable. */
   endRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
-  /** Protect a record from decay and from every automatic change. */
-  pinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
-  /** Allow decay and automatic changes again. */
-  unpinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** Copy a record to a scope around its own. */
   promoteRecord(id: string, body: Promotion, options?: { scope?: string } & Options): Promise<Result<SavedRecord>>;
   /** Archive, label or vouch for several records in one transaction, which one undo reverts. */
@@ -781,8 +770,6 @@ export interface Api {
   makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
   /** Return a plan that waits. */
   getPlan(id: string, options?: Options): Promise<Result<PlanOutput>>;
-  /** Make all changes of a plan that are not decided yet, all of them or none. */
-  applyPlan(id: string, options?: { idempotencyKey?: string } & Options): Promise<Result<AppliedPlan>>;
   /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
   decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;
   /** List the records that passes propose and nobody has decided, the earliest first. */

@@ -234,7 +234,6 @@ def test_a_token_never_speaks_for_somebody_more_trusted(client: TestClient, serv
         assert added["metadata"].get("origin") == (origin if origin == "web" else None)
         pinned = client.patch(f"/v1/records/{own.id}", json={"pinned": True}, **ANY)
         assert pinned.status_code == (403 if origin == "web" else 200)
-        assert client.post(f"/v1/records/{own.id}/unpin").status_code == pinned.status_code
         vouch = {"ids": [own.id], "action": "vouch"}
         assert client.post("/v1/records/changes", json=vouch).status_code == 403
 

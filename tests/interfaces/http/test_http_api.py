@@ -300,25 +300,16 @@ def test_records_plans_windows_and_tokens_are_changed_and_counted(
     )
     cases: list[tuple[str, dict[str, Any] | None, dict[str, Any], str, dict[str, Any] | None]] = [
         # operation, body, what its answer has, and an operation and a body that are wrong
-        (f"POST {record}/pin", None, {"pinned": True}, f"POST /v1/records/{none}/pin", None),
-        (f"POST {record}/unpin", None, {"pinned": False}, f"POST /v1/records/{none}/unpin", None),
         (
             f"GET {record}/history",
             None,
-            {"items/2/operation": "unpin"},
+            {"items/0/operation": "save"},
             f"GET /v1/records/{none}/history",
             None,
         ),
         ("POST /v1/records/changes", label, {"items/0/tags": ["tech"]}, "", {**label, "action": "burn"}),
         ("POST /v1/conflicts/settle", settled, {"holds/id": two}, "", {**settled, "versions": etags}),
         ("POST /v1/search", {**search, "left_out": 5}, {"left_out/0/why": "rank"}, "", {"left_out": 51}),
-        (
-            "GET /v1/records?order=changed&limit=1",
-            None,
-            {"items/0/id": one},
-            "GET /v1/records?order=up",
-            None,
-        ),
         (
             "GET /v1/subjects",
             None,
@@ -338,13 +329,6 @@ def test_records_plans_windows_and_tokens_are_changed_and_counted(
         (f"POST {SESSION}/compact", {"kind": "trim", "keep": 0}, {"state": "applied"}, "", {"kind": "burn"}),
         ("POST /v1/plans", {"name": "tidy"}, {"name": "tidy", "groups": []}, "", {"name": "burn"}),
         (f"GET /v1/plans/{plan}", None, {"groups/0/steps": [0]}, f"GET /v1/plans/{none}", None),
-        (
-            f"POST /v1/plans/{plan}/apply",
-            None,
-            {"plan": plan, "changes": 1},
-            f"POST /v1/plans/{none}/apply",
-            None,
-        ),
         ("POST /v1/tokens", {"label": "Ada", "scope": "user:b"}, {"rights": ["read"]}, "", {"label": "Ada"}),
         ("GET /v1/tokens", None, {"items/0/label": "Ada"}, "GET /v1/tokens?a=1", None),
         (
@@ -369,9 +353,7 @@ def test_records_plans_windows_and_tokens_are_changed_and_counted(
     assert server.tokens.authenticate(weak["read"][1]) is None
 
 
-def test_a_version_that_is_known_is_not_sent_and_a_change_is_waited_for(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_version_that_is_known_is_not_sent(client: TestClient) -> None:
     url = f"/v1/records/{save(client, 'Lives in Bergen')['id']}"
     etag = client.get(url).headers["etag"]
     for known, status in ((etag, 304), (f'"x", {etag}', 304), ('"x"', 200)):
@@ -381,10 +363,6 @@ def test_a_version_that_is_known_is_not_sent_and_a_change_is_waited_for(
             etag,
             status == 304,
         )
-    monkeypatch.setattr("reverie.interfaces.http.server.WAIT_S", 0.05)
-    assert client.get(url, headers={"Reverie-After": "1"}).status_code == 200
-    problem(client.get(url, headers={"Reverie-After": "2"}), 503, "not-yet-seen")
-    problem(client.get(url, headers={"Reverie-After": "soon"}), 422, "unprocessable-entity")
 
 
 # -- once and only once ----------------------------------------------------------------------------------
@@ -436,7 +414,7 @@ def test_a_key_is_marked_by_the_transaction_itself(
         patched.setattr(StoreWriter, "commit", killed)
         assert client.post(TURNS, json=HELLO, headers=key).status_code == 500
     again = client.post(TURNS, json=HELLO, headers=key)
-    assert "do not send it again" in problem(again, 409, "already-done")
+    assert "Do not send it again" in problem(again, 409, "already-done")
     assert len(memory.turns("telegram:1")) == 1
 
 

@@ -151,7 +151,7 @@ def test_a_token_that_makes_no_sense_is_not_created(server: HttpServer) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"rights": ["read"]}, "needs a scope"),
         ({"rights": ["admin"], "scope": "user:alice"}, "leave out"),
-        ({"rights": ["all"], "scope": "user:alice"}, "use read, write"),
+        ({"rights": ["all"], "scope": "user:alice"}, "use one of read, write"),
         ({"rights": [], "scope": "user:alice"}, "at least one"),
         ({"scope": "*"}, "means all of them"),
         ({"scope": "user:alice", "origin": "me"}, "use one of owner"),

@@ -12,7 +12,6 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from reverie import __version__
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.inbox import WaitingPlan
-from reverie.consolidation.plan import PlanStep
 from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
@@ -24,7 +23,6 @@ from reverie.interfaces.http.operations import (
     OperationAnswer,
     OperationList,
     Problem,
-    answer_reference,
 )
 from reverie.repositories.wishes import ForgetRequest
 
@@ -41,15 +39,13 @@ def _answer_plan(waiting: WaitingPlan) -> OperationAnswer[schemas.PlanOutput]:
     for shown, group in zip(groups, waiting.groups, strict=True):
         shown["steps"] = [places[id(step)] for step in group.steps]
     body = to_json_object(plan, "id", "name", "made_at", "refused", "notes", "skipped", "failed")
-    body |= {"steps": [*map(_serialize_step, plan.steps)], "groups": groups, "decided": waiting.decided}
+    steps = (
+        to_json_object(step, "why", "sources") | to_json_object(step.edit, "subject", "id", "before", "after")
+        for step in plan.steps
+    )
+    body |= {"steps": [*steps], "groups": groups, "decided": waiting.decided}
     body |= {"usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens")}
     return OperationAnswer(body | {"applied": batches[0] if batches else None})
-
-
-def _serialize_step(step: PlanStep) -> dict[str, Any]:
-    return to_json_object(step, "why", "sources") | to_json_object(
-        step.edit, "subject", "id", "before", "after"
-    )
 
 
 @OPERATIONS.add("POST", "/v1/plans", "review", statuses=(201,), is_whole=True)
@@ -69,17 +65,6 @@ def list_plans(call: Call) -> OperationAnswer[schemas.Items[schemas.PlanOutput]]
 def get_plan(call: Call) -> OperationAnswer[schemas.PlanOutput]:
     """Return a plan that waits."""
     return _answer_plan(call.memory.dreams.kept_plan(call.path["id"]))
-
-
-@OPERATIONS.add("POST", "/v1/plans/{id}/apply", "review", is_whole=True, replay=answer_reference)
-def apply_plan(call: Call) -> OperationAnswer[schemas.AppliedPlan]:
-    """Make all changes of a plan that are not decided yet, all of them or none."""
-    before = call.memory.dreams.kept_plan(call.path["id"])
-    after = call.memory.dreams.decide(before.id, "accept")
-    groups = [after.groups[number] for number in before.open]
-    changes = sum(len(each.steps) for each in groups)
-    body = {"plan": after.id, "batch": groups[0].batch if groups else None, "changes": changes}
-    return OperationAnswer(body, reference=body)
 
 
 @OPERATIONS.add("POST", "/v1/plans/{id}/decisions", "review", is_whole=True)

@@ -138,12 +138,13 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
         yield b"retry: 3000\n\n"
         silent_since = time.monotonic()
         while not server.stopping:
-            rows = await server.threads.run(partial(_read_rows, call, after))
-            for row in rows:
-                after = row.sequence
-                if _is_row_visible(call, row):
-                    yield _format_event(call, row)
-                    silent_since = time.monotonic()
+            rows = await server.threads.run(partial(server.memory.history.log, after=after, limit=_BATCH))
+            for row in filter(partial(_is_row_visible, call), rows):
+                event = to_json_object(row, "sequence", "batch", "actor", "subject")
+                data = call.numbers.show_all({**event, "id": None if row.edit is None else row.edit.id})
+                yield f"id: {data['sequence']}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+                silent_since = time.monotonic()
+            after = rows[-1].sequence if rows else after
             if time.monotonic() - silent_since > COMMENT_S:
                 await server.threads.run(lambda: server.authenticate(call.headers, right="read"))
                 yield b": still here\n\n"
@@ -152,18 +153,6 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
                 await anyio.sleep(POLL_S)
     except (Problem, ReverieError):
         return  # the token was revoked, or the memory closed: the client connects again, and gets the error
-
-
-def _read_rows(call: Call, after: int) -> list[JournalEntry]:
-    if call.memory.history.sequence() <= after:
-        return []
-    return call.memory.history.log(after=after, limit=_BATCH)
-
-
-def _format_event(call: Call, row: JournalEntry) -> bytes:
-    event = to_json_object(row, "sequence", "batch", "actor", "subject")
-    data = call.numbers.show_all({**event, "id": None if row.edit is None else row.edit.id})
-    return f"id: {data['sequence']}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
 # -- undo ------------------------------------------------------------------------------------------------
@@ -197,14 +186,10 @@ def _find_own_changes(call: Call, asked: schemas.UndoInput) -> schemas.UndoInput
     if asked.batch is not None:
         rows += history.transaction(numbers.require(asked.batch))
         batch = rows[-1].batch
-    if not all(_is_own(call, row) for row in rows):
+    scopes = [None if row.edit is None else getattr(row.edit.value, "scope", None) for row in rows]
+    if not all(scope is not None and call.is_own(scope) for scope in scopes):
         raise NotFound("there is no change of that number here: list the changes to see which there are")
     return asked.model_copy(update={"changes": changes, "batch": batch})
-
-
-def _is_own(call: Call, row: JournalEntry) -> bool:
-    scope = getattr(row.edit.value, "scope", None) if row.edit is not None else None
-    return scope is not None and call.is_own(scope)
 
 
 # -- numbers of changes as the sender of a request sees them ---------------------------------------------

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import wraps
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import ORIGIN, ROLES, SAVED
@@ -368,11 +368,9 @@ def _to_history(call: Call, row: JournalEntry) -> dict[str, Any] | None:
     return {
         "id": str(call.numbers.show(row.sequence)),
         "memory_id": record.id,
-        "input": None,
         "old_memory": None if old is None else old.content,
         "new_memory": None if new is None else new.content,
         "event": "ADD" if old is None else "DELETE" if new is None else "UPDATE",
-        "user_id": _read_ids(call, record)["user_id"],
         "created_at": format_time(record.created_at),
         "updated_at": format_time(row.at),
     }
@@ -420,30 +418,32 @@ def delete_memories(call: Call) -> Any:
     return _archive(call, [memory["id"] for memory in memories])
 
 
-def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
-    memories = _read_fields(call, body).get("memories")
-    if not isinstance(memories, list) or not 1 <= len(memories) <= MOST_AT_ONCE:
-        raise InvalidInput(f"memories is no list of 1 to {MOST_AT_ONCE}: pass objects with memory_id")
-    if not all(isinstance(each, Mapping) for each in memories):
-        raise InvalidInput("memories has something that is no object: pass objects with memory_id")
-    for each in memories:  # nothing is changed unless all of them exist
-        _find_record(call, each.get("memory_id"))
-    return memories
+class ChangedMemory(AnyFields):
+    """New fields of a memory."""
+
+    memory_id: str
+
+
+class MemoryBatch(AnyFields):
+    """Memories to change or to archive."""
+
+    memories: Annotated[list[ChangedMemory], Field(min_length=1, max_length=MOST_AT_ONCE)]
 
 
 @_serve("PUT", "write", "/v1/batch/")
-def update_memories(call: Call, body: AnyFields) -> Any:
-    """Change several memories."""
-    memories = _get_batch(call, body)
-    for each in memories:
-        _update(call, each["memory_id"], each)
-    return {"message": f"Successfully updated {len(memories)} memories"}
+def update_memories(call: Call, body: MemoryBatch) -> Any:
+    """Change several memories, if all of them exist."""
+    for each in body.memories:
+        _find_record(call, each.memory_id)
+    for each in body.memories:
+        _update(call, each.memory_id, each.model_extra or {})
+    return {"message": f"Successfully updated {len(body.memories)} memories"}
 
 
 @_serve("DELETE", "write", "/v1/batch/")
-def delete_batch(call: Call, body: AnyFields) -> Any:
-    """Archive several memories."""
-    return _archive(call, dict.fromkeys(each["memory_id"] for each in _get_batch(call, body)))
+def delete_batch(call: Call, body: MemoryBatch) -> Any:
+    """Archive several memories, if all of them exist."""
+    return _archive(call, dict.fromkeys(each.memory_id for each in body.memories))
 
 
 # -- entities --------------------------------------------------------------------------------------------
@@ -452,29 +452,20 @@ def delete_batch(call: Call, body: AnyFields) -> Any:
 @_serve("GET", "read", "/v1/entities/")
 def list_entities(call: Call) -> Any:
     """List users, agents, apps and runs that have memories."""
-    results = []
-    for scope, total in sorted(call.memory.scoped(EVERY_SCOPE).scopes().items()):
-        owner = _find_owner(call, scope) if call.is_own(scope) else None
-        if owner is not None:
-            results.append(
-                {
-                    "id": scope.removeprefix(call.caller.scope).removeprefix("/"),
-                    "name": owner[1],
-                    "type": owner[0],
-                    "total_memories": total,
-                    "owner": call.caller.label,
-                }
-            )
+    counts = call.memory.scoped(EVERY_SCOPE).scopes()
+    owners = {scope: _find_owner(call, scope) for scope in sorted(counts) if call.is_own(scope)}
+    results = [
+        {"id": ":".join(owner), "type": owner[0], "name": owner[1], "total_memories": counts[scope]}
+        for scope, owner in owners.items()
+        if owner is not None
+    ]
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
 @_serve("DELETE", "write", "/v2/entities/{kind}/{name:path}/")
 def delete_entity(call: Call) -> Any:
     """Archive all memories of a user, an agent, an app or a run."""
-    kind = call.path["kind"]
-    name = call.path["name"]
-    if kind not in ENTITIES:
-        raise NotFound(f"there is no entity of the type {kind!r}: use {', '.join(ENTITIES)}")
+    kind, name = call.path["kind"], call.path["name"]
     memories, total = _list_matching(call, {f"{kind}_id": name}, limit=None)
     if not total:
         raise NotFound(f"the {kind} {name!r} has no memories: GET /v1/entities/ lists those who have")

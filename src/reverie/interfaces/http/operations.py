@@ -23,6 +23,7 @@ from typing_extensions import TypeVar as DefaultingTypeVar
 
 from reverie.domain import errors
 from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.scope import EVERY_SCOPE, is_within
 from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http.tokens import Caller, Right
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from reverie.interfaces.http.server import HttpServer
 
 _log = logging.getLogger("reverie.http")
+
+_CAPITAL = defer_regex("([A-Z])")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -109,7 +112,7 @@ def build_problem(error: Exception) -> Problem:
         if status == 500:
             _log.error("%s", error)
         headers = {"Retry-After": "1"} if status == 503 else {}
-        kind = _to_kebab_case(type(error).__name__)
+        kind = _CAPITAL.sub(r"-\1", type(error).__name__).lower().lstrip("-")
         text = str(error)
         return Problem(status, text if text[-1:] in ".!?" else f"{text}.", kind=kind, headers=headers)
     _log.error("a request failed", exc_info=error)
@@ -141,10 +144,6 @@ def _escape(part: object) -> str:
 
 def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
-
-
-def _to_kebab_case(name: str) -> str:
-    return "".join(f"-{sign.lower()}" if sign.isupper() else sign for sign in name).lstrip("-")
 
 
 # -- what an operation takes and answers ------------------------------------------------------------------
@@ -211,7 +210,6 @@ class Call(Generic[_Query]):
         server: The server.
         caller: Who sends it.
         query: Parameters in the query, as the operation's model.
-        method: HTTP method.
         path: Parameters in the path.
         headers: Headers by lower-case name.
     """
@@ -219,7 +217,6 @@ class Call(Generic[_Query]):
     server: HttpServer
     caller: Caller
     query: _Query
-    method: str = "GET"
     path: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 

@@ -105,23 +105,13 @@ def save_records(call: Call, given: schemas.RecordBatch) -> OperationAnswer[sche
 
 @OPERATIONS.add("GET", "/v1/records", "read")
 def list_records(call: Call[schemas.RecordListQuery]) -> OperationAnswer[schemas.ListPage[Record]]:
-    """List records, by default those created last first."""
+    """List records, those created last first."""
     query = call.query
-    filters = query.model_dump(exclude={"scope", "limit", "cursor", "as_of", "order"}, exclude_defaults=True)
+    filters = query.model_dump(exclude={"scope", "limit", "cursor", "as_of"}, exclude_defaults=True)
     of = (call.caller.token, query.model_copy(update={"cursor": None, "limit": 0}))
-    read = read_created if query.order == "created" else _read_changed
     with open_reader(call, call.query.as_of) as reader:
-        page, following = read(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
+        page, following = read_created(reader, query.cursor, of=of, limit=query.limit, parts=True, **filters)
     return OperationAnswer({"items": page, "next": following})
-
-
-def _read_changed(
-    reader: MemoryReader, cursor: str | None, *, of: object, limit: int, **filters: Any
-) -> tuple[list[Record], str | None]:
-    """Return what `read_created` does, for a list in which those changed last come first."""
-    seen = 0 if cursor is None else max(decode_cursor(cursor, of=of, types=(int,))[0], 0)
-    records = reader.list(limit=limit + 1, offset=seen, **filters)
-    return records[:limit], encode_cursor([seen + limit], of=of) if len(records) > limit else None
 
 
 def read_created(
@@ -204,20 +194,6 @@ def end_record(call: Call) -> OperationAnswer[Record]:
     expected = record if check_match(call, record) else None
     with refusing_changed():
         return answer_value(call.view.end(record.id, expected=expected))
-
-
-@OPERATIONS.add("POST", "/v1/records/{id}/pin", "write")
-def pin_record(call: Call) -> OperationAnswer[Record]:
-    """Protect a record from decay and from every automatic change."""
-    call.require_trust()
-    return answer_value(call.view.update(get_changeable(call).id, pinned=True))
-
-
-@OPERATIONS.add("POST", "/v1/records/{id}/unpin", "write")
-def unpin_record(call: Call) -> OperationAnswer[Record]:
-    """Allow decay and automatic changes again."""
-    call.require_trust()
-    return answer_value(call.view.update(get_changeable(call).id, pinned=False))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/promote", "write", statuses=(200, 201))

@@ -37,9 +37,6 @@ from reverie.session import Session
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
 
-MOST_UNDONE = 1_000
-"""Maximum changes that an undo may name."""
-
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Texts = tuple[str, ...]
@@ -167,16 +164,10 @@ class RecordFilter(Form):
 
 
 class RecordListQuery(RecordFilter, CursorQuery, AsOfQuery):
-    """Query of a list of records.
-
-    Attributes:
-        order: What comes first: what was `created` last, or what was `changed` last. In the latter order, a record that
-            changes between two pages moves to the first.
-    """
+    """Query of a list of records."""
 
     archived: bool | None = False
     pinned: bool | None = None
-    order: Literal["created", "changed"] = "created"
 
 
 class BulkChange(Form):
@@ -505,7 +496,7 @@ class JournalPage(Form):
 class UndoInput(Form):
     """Changes to undo, named in one of three ways; see `History.undo`."""
 
-    changes: Annotated[list[Number], Field(max_length=MOST_UNDONE)] | None = None
+    changes: list[Number] | None = None
     batch: Number | None = None
     since: Number | AwareDatetime | None = None
     dry_run: bool = False
@@ -565,14 +556,6 @@ class PlanOutput(derive(Plan, without=("proposals", "cursors"))):  # type: ignor
     refused: list[dict[str, str]]
     usage: dict[str, int]
     applied: int | None
-
-
-class AppliedPlan(Form):
-    """Result of applying a plan."""
-
-    plan: str
-    batch: int | None
-    changes: int
 
 
 class ActivityQuery(Form):

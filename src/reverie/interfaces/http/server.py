@@ -33,7 +33,6 @@ from reverie.interfaces.http.operations import (
     build_problem,
     is_listed,
     parse_body,
-    parse_number,
     parse_query,
     require_json,
 )
@@ -49,9 +48,6 @@ LARGEST_BODY = 4 * 1024 * 1024
 
 BODY_S = 30
 """Seconds within which the body of a request must arrive."""
-
-WAIT_S = 2.0
-"""Seconds that a request with `Reverie-After` waits for that change."""
 
 LARGE = 500
 """Live records from which an overview may be a moment old."""
@@ -116,14 +112,14 @@ class RepeatedRequests:
     """Requests with an `Idempotency-Key`, so that a repeated one is not done twice. Safe to use from several threads.
 
     A cursor of the store says what was done. The transaction that does it sets it, so that not even a killed server
-    leaves one without the other. It holds ids and numbers, never content; the answer is made again from these.
+    leaves one without the other. It holds ids and numbers, never content; the answer is made again from these. Such
+    requests wait for each other, as their transactions do.
     """
 
     def __init__(self, memory: Memory) -> None:
         self._cursors = memory.admin.cursors
         self._now = memory.now
         self._lock = threading.Lock()
-        self._running: set[str] = set()
         self._made = 0
 
     def run(
@@ -144,45 +140,27 @@ class RepeatedRequests:
             replay: Function that makes the answer again from its reference.
 
         Raises:
-            Problem: the key was used for something else, or the first request is still running.
+            Problem: the key was used for something else, or the server stopped before it could answer.
         """
         if not key or len(key) > LONGEST_KEY:
             raise Problem(422, f"Idempotency-Key has {len(key)} characters. Send 1 to {LONGEST_KEY}.")
         name, asked = _KEY + _hash(f"{call.caller.token}\n{key}".encode()), _hash(request)
         with self._lock:
-            if name in self._running:
-                what = "A request with this Idempotency-Key is still running. Wait for its answer, or send it again."
-                raise Problem(409, what, kind="still-running", headers={"Retry-After": "1"})
-            self._running.add(name)
-        try:
             known = json.loads(self._cursors.get(name) or "null")
-            if known is not None and not self._is_old(known["at"]):
-                return self._repeat(call, known, asked, replay)
-            now = format_time(self._now())
-            with self._cursors.setting({name: json.dumps({"at": now, "asked": asked})}):
-                answer = act()
-            done = {"at": now, "asked": asked, "status": answer.status, "reference": answer.reference}
-            self._cursors.set({name: json.dumps(done)})
-        finally:
-            self._running.discard(name)
-        self._prune_sometimes()
-        return answer
-
-    @staticmethod
-    def _repeat(
-        call: Call,
-        known: Mapping[str, Any],
-        asked: str,
-        replay: Callable[[Call, Any], OperationAnswer[Any]],
-    ) -> OperationAnswer[Any]:
+            if known is None or self._is_old(known):
+                done = {"at": format_time(self._now()), "asked": asked}
+                with self._cursors.setting({name: json.dumps(done)}):
+                    answer = act()
+                reference = {"status": answer.status, "reference": answer.reference}
+                self._cursors.set({name: json.dumps(done | reference)})
+                self._prune_sometimes()
+                return answer
         if known["asked"] != asked:
             what = "This Idempotency-Key was used for another request. Send each request with its own key."
             raise Problem(422, what, kind="key-reused")
         if "status" not in known:
-            what = (
-                "The change of this Idempotency-Key was made, and the server stopped before it could answer."
-            )
-            raise Problem(409, f"{what} Read the result, and do not send it again.", kind="already-done")
+            what = "The change was made, and the server stopped before it could answer. Read the result."
+            raise Problem(409, f"{what} Do not send it again.", kind="already-done")
         answer = replay(call, known["reference"])
         answer.status = known["status"]
         answer.headers["Idempotent-Replayed"] = "true"
@@ -192,13 +170,11 @@ class RepeatedRequests:
         """Forget old requests, once in many requests."""
         self._made += 1
         if self._made % _PRUNED_EVERY == 1:
-            kept = self._cursors.list(_KEY)
-            self._cursors.set(
-                {name: None for name, text in kept.items() if self._is_old(json.loads(text)["at"])}
-            )
+            kept = self._cursors.list(_KEY).items()
+            self._cursors.set({name: None for name, text in kept if self._is_old(json.loads(text))})
 
-    def _is_old(self, at: str) -> bool:
-        return self._now() - parse_time(at) > KEPT
+    def _is_old(self, known: Mapping[str, Any]) -> bool:
+        return self._now() - parse_time(known["at"]) > KEPT
 
 
 def _hash(data: bytes) -> str:
@@ -353,30 +329,11 @@ class HttpServer:
         Raises:
             Problem: the caller may not do it, or the request is not of its form.
         """
-        if "reverie-after" in request.headers and operation.right is not None:
-            await self._wait_for_change(operation, request.headers)
         body = b""
         if operation.body is not None:
             require_json(request.headers)
             body = await read_body(request)
         return await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
-
-    async def _wait_for_change(self, operation: Operation, headers: Mapping[str, str]) -> None:
-        """Wait until the sender of a request can see the change that the header `Reverie-After` names."""
-
-        def find_newest() -> int:
-            caller = self.authenticate(headers, right=operation.right, is_whole=operation.is_whole)
-            return self.changes.number(caller.scope).show(self.memory.history.sequence())
-
-        number = parse_number(headers["reverie-after"])
-        if number is None:
-            raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
-        with anyio.move_on_after(WAIT_S):
-            while await self.threads.run(find_newest) < number:
-                await anyio.sleep(0.02)
-            return
-        what = f"This server has not seen change {number} yet. Try again, or leave out Reverie-After."
-        raise Problem(503, what, kind="not-yet-seen", headers={"Retry-After": "1"})
 
     def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
         """Do an operation, on a thread."""
@@ -388,9 +345,7 @@ class HttpServer:
         if operation.right is not None:  # health says nothing of files
             self.memory.refresh_files()
         path, headers = request.path_params, request.headers
-        call = Call(
-            server=self, caller=caller, method=operation.method, path=path, query=query, headers=headers
-        )
+        call = Call(server=self, caller=caller, path=path, query=query, headers=headers)
         act = partial(operation.answer_call, call, value)
         key = request.headers.get("idempotency-key")
         if key is None or operation.replay is None:

@@ -139,12 +139,12 @@ class TokenRegistry:
         """
         validate_text(label, name="label", longest=LONGEST_LABEL)
         validate_scope(scope)
+        validate_choice(origin, ORIGINS, name="origin")
         allowed = tuple(right for right in RIGHTS if right in set(rights))
-        if unknown := set(rights) - set(RIGHTS):
-            raise InvalidInput(f"unknown right {sorted(unknown)[0]!r}: use {', '.join(RIGHTS)}")
+        for right in set(rights):
+            validate_choice(right, RIGHTS, name="right")
         if not allowed:
             raise InvalidInput(f"the token has no right: name at least one of {', '.join(RIGHTS)}")
-        validate_choice(origin, ORIGINS, name="origin")
         if not scope and "admin" not in allowed:
             raise InvalidInput("a token needs a scope, such as 'user:alice', or the right admin")
         if scope and "admin" in allowed:
@@ -187,10 +187,8 @@ class TokenRegistry:
         return token
 
     def _store(self, token: Token) -> None:
-        kept = {
-            name: value for name, value in to_json_object(token).items() if name not in ("id", "last_used_at")
-        }
-        self._cursors.set({_CURSOR + token.id: json.dumps(kept, ensure_ascii=False), _REQUIRED: "1"})
+        text = json.dumps(to_json_object(token), ensure_ascii=False)
+        self._cursors.set({_CURSOR + token.id: text, _REQUIRED: "1"})
 
     def is_required(self) -> bool:
         """Whether a token was ever created, so that every request needs one; it stays so for ever."""

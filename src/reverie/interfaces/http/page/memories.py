@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from reverie.interfaces.http import administration, records
 from reverie.interfaces.http.operations import Call, Problem, build_problem, compute_etag
 from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.conversations import find_shared_words
-from reverie.interfaces.http.page.rendering import quote_path
+from reverie.interfaces.http.page.rendering import build_link, quote_path
 from reverie.interfaces.http.page.review import describe_change
 from reverie.interfaces.http.page.views import (
     Fields,
@@ -239,41 +239,22 @@ _CHANGES = {"archive": "archive", "tag": "label", "trust": "vouch"}
 
 
 @VIEWS.add("POST", "/selection", "write")
-def preview_selection(call: Call, fields: Fields) -> Screen | Redirect:
-    """Show what would be done with the checked records."""
-    chosen = _read_records(call, fields)
-    if fields.get("do") == "forget":
-        return Redirect(f"/forget/preview?{'&'.join(f'ids={each.id}' for each in chosen)}", done=0)
-    return _draw_selection(fields, chosen)
-
-
-@VIEWS.add("POST", "/selection/apply", "write")
-def change_selection(call: Call, fields: Fields) -> Screen | Redirect:
-    """Do it in one transaction, which one undo takes back, unless a record has changed since the preview."""
-    chosen = _read_records(call, fields)
-    if fields.get("digest") != compute_etag(chosen):
-        return _draw_selection(fields, chosen, alert="A memory has changed since the preview. Look again.")
-    if (action := fields.get("do")) not in _CHANGES:
-        raise _refuse(action)
-    ids, tags, reason = [each.id for each in chosen], fields.words("tags"), fields.get("reason")
-    perform(call, records.change_records, action=_CHANGES[action], ids=ids, tags=tags, reason=reason)
-    return Redirect(views.choose_local_path(fields.get("next"), "/memories"))
-
-
-def _read_records(call: Call, fields: Fields) -> list[Record]:
-    """Return the records that were checked."""
-    ids = dict.fromkeys(fields.list("ids"))
-    if not 0 < len(ids) <= MOST_ITEMS:
+def change_selection(call: Call, fields: Fields) -> Redirect:
+    """Do with the checked memories what the button says in one transaction, or go to the preview of their erasure."""
+    versions = dict(box.split(" ", 1) for box in fields.list("ids") if " " in box)
+    if not 0 < len(versions) <= MOST_ITEMS:
         raise Problem(422, f"Select 1 to {MOST_ITEMS} memories. Go back and check their boxes.")
-    return [records.get_changeable(call, name) for name in ids]
-
-
-def _draw_selection(fields: Fields, chosen: Sequence[Record], *, alert: str = "") -> Screen:
-    action = fields.get("do")
+    if (action := fields.get("do")) == "forget":
+        return Redirect(build_link("/forget/preview", {"ids": [*versions]}), done=0)
     if action not in _CHANGES:
         raise _refuse(action)
-    shown = {"records": chosen, "action": action, "next": fields.get("next"), "alert": alert}
-    return Screen("selection.html", status=409 if alert else 200, **shown, digest=compute_etag(chosen))
+    for name, version in versions.items():
+        if format_time(records.get_changeable(call, name).updated_at) != version:
+            raise Problem(
+                409, "A memory has changed since the list was drawn. Go back, load it anew and look again."
+            )
+    perform(call, records.change_records, action=_CHANGES[action], ids=[*versions], tags=fields.words("tags"))
+    return Redirect(views.choose_local_path(fields.get("next"), "/memories"))
 
 
 @VIEWS.add("GET", "/unverified", "read")

@@ -44,10 +44,23 @@ _TITLES = {
 """Title of a card for each word of a change; for others it is filed differently."""
 
 
+def _list_waiting(call: Call) -> list[tuple[str, int | None, Sequence[PlanStep], str]]:
+    """Return what waits for a decision: a plan and a group of its steps, or a proposal; those put off last."""
+    waiting: list[tuple[str, int | None, Sequence[PlanStep], str]] = []
+    if views.is_allowed(call, "review", is_whole=True):
+        for plan in call.memory.dreams.kept_plans():
+            groups = ((number, plan.groups[number]) for number in plan.open)
+            waiting += [(plan.id, number, group.steps, group.state) for number, group in groups]
+    for record in administration.list_own_proposals(call):
+        edit = Change(before=None, after=record)
+        step = PlanStep(edit=edit, why="You said something like this.", sources=record.references)
+        waiting.append((record.id, None, (step,), "waiting"))
+    return sorted(waiting, key=lambda each: each[3] == "later")
+
+
 def count_waiting(call: Call) -> int:
     """Return how many cards wait for a decision."""
-    plans = [] if call.caller.scope else call.memory.dreams.kept_plans()
-    return len(administration.list_own_proposals(call)) + sum(len(plan.open) for plan in plans)
+    return len(_list_waiting(call))
 
 
 @VIEWS.add("GET", "/review", "review")
@@ -113,17 +126,10 @@ def decide(call: Call, fields: Fields) -> Screen | Redirect:
 
 def build_cards(call: Call, *, limit: int = _MOST_CARDS) -> list[dict[str, Any]]:
     """Return the first of what waits for a decision as cards, those put off last."""
-    waiting: list[tuple[str, int | None, Sequence[PlanStep], str]] = []
-    if views.is_allowed(call, "review", is_whole=True):
-        for plan in call.memory.dreams.kept_plans():
-            groups = ((number, plan.groups[number]) for number in plan.open)
-            waiting += [(plan.id, number, group.steps, group.state) for number, group in groups]
-    for record in administration.list_own_proposals(call):
-        edit = Change(before=None, after=record)
-        step = PlanStep(edit=edit, why="You said something like this.", sources=record.references)
-        waiting.append((record.id, None, (step,), "waiting"))
-    waiting.sort(key=lambda each: each[3] == "later")
-    return [_build_card(call, *each, number=number) for number, each in enumerate(waiting[:limit], start=1)]
+    return [
+        _build_card(call, *each, number=number)
+        for number, each in enumerate(_list_waiting(call)[:limit], start=1)
+    ]
 
 
 def _build_card(

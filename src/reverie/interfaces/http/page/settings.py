@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields as list_fields
-from datetime import date, datetime, time, timedelta
-from typing import Any, get_args
+from typing import Any
 
-from reverie.domain.change import Subject
 from reverie.domain.page import is_log
 from reverie.domain.record import ORIGINS, UNTRUSTED, Record
 from reverie.domain.scope import is_within, visible_scopes
-from reverie.interfaces import formatting
 from reverie.interfaces.http import administration, records
 from reverie.interfaces.http.operations import Call, Problem, compute_etag
 from reverie.interfaces.http.page import views
@@ -92,19 +89,8 @@ def show_settings(call: Call[ViewQuery]) -> Screen:
 @VIEWS.add("GET", "/history", "read")
 def show_history(call: Call[ViewQuery]) -> Screen:
     """Show what was changed by day, the newest first."""
-    query, zone = call.query, call.memory.settings.zone
-
-    def begin(day: date | None, days: int = 0) -> datetime | None:
-        try:
-            return None if day is None else datetime.combine(day + timedelta(days=days), time(), tzinfo=zone)
-        except OverflowError:
-            raise Problem(422, f"{day} is out of range. Choose another day.") from None
-
-    limits = {"since": begin(query.since), "until": begin(query.until, 1), "before": query.before}
-    shown, following = list_changes(
-        call, limit=_MOST_ROWS, actor=query.actor, subject=query.subject, **limits
-    )
-    return Screen("history.html", changes=shown, following=following, subjects=get_args(Subject))
+    shown, following = list_changes(call, limit=_MOST_ROWS, before=call.query.before)
+    return Screen("history.html", changes=shown, following=following)
 
 
 @VIEWS.add("GET", "/activity", "admin", is_whole=True)
@@ -200,41 +186,32 @@ def show_pages(call: Call[ViewQuery]) -> Screen:
 @VIEWS.add("GET", "/page-edit", "write", is_whole=True)
 def show_page_form(call: Call[ViewQuery]) -> Screen:
     """Show the form of a page."""
-    name = call.query.name
-    page = perform(call, records.get_page, path=name) if name else {"content": ""}
-    return _draw_page_form(name, page["content"], compute_etag(page) if name else "")
+    page = perform(call, records.get_page, path=call.query.name) if call.query.name else {"content": ""}
+    return _draw_page_form(call.query.name, page["content"], compute_etag(page) if call.query.name else "")
 
 
-def _draw_page_form(
-    name: str, content: str, etag: str, *, stored: str | None = None, problem: Problem | None = None
-) -> Screen:
-    status = 200 if problem is None else problem.status
-    shown = {"title": name or "New page", "name": name, "content": content, "etag": etag, "stored": stored}
-    return Screen("page_form.html", status=status, **shown, problem=problem)
+def _draw_page_form(name: str, content: str, etag: str, problem: Problem | None = None) -> Screen:
+    """Return the form of a page with a text; after a problem beside the stored text that it would replace."""
+    stored = problem.fields.get("current") if problem else None
+    shown = {"name": name, "content": content, "etag": compute_etag(stored) if stored else etag}
+    status = problem.status if problem else 200
+    return Screen("page_form.html", status=status, **shown, stored=stored, problem=problem)
 
 
 @VIEWS.add("POST", "/page-edit", "write", is_whole=True)
 def change_page(call: Call, fields: Fields) -> Screen | Redirect:
-    """Write a page, unless another writer has changed it since the form was drawn."""
+    """Write a page, unless another writer has changed it since the form was drawn; or add to a page or a log."""
     name, content, etag = fields.get("name"), fields.get("content"), fields.get("etag")
-    target = Redirect("/pages/" + quote_path(name))
-    if etag:
-        stored = perform(call, records.get_page, path=name)
-        if compute_etag(stored) == etag and content == formatting.escape_text(stored["content"]):
-            return target  # unchanged
     try:
         if fields.list("text"):
             perform(call, records.append_to_page, path=name, text=fields.get("text"))
         else:
-            perform(call, records.write_page, path=name, content=content, if_match=etag or None)
+            perform(call, records.write_page, path=name, content=content, if_match=etag or '"new"')
     except Problem as problem:
-        if problem.status == 422:
-            return _draw_page_form(name, content, etag, problem=problem)
-        if problem.status not in (412, 428):
+        if problem.status not in (412, 422):
             raise
-        stored, changed = perform(call, records.get_page, path=name), Problem(412, problem.detail)
-        return _draw_page_form(name, content, compute_etag(stored), stored=stored["content"], problem=changed)
-    return target
+        return _draw_page_form(name, content, etag, problem)
+    return Redirect("/pages/" + quote_path(name))
 
 
 @VIEWS.add("GET", "/pages/{name:path}", "read")

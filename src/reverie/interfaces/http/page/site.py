@@ -114,7 +114,7 @@ class Site:
             caller = replace(caller, label="page")
         given = [item for item in request.query_params.multi_items() if item[1] and item[0] not in _OF_TOAST]
         query = parse_query(view.query, given)
-        return Call(server=server, caller=caller, method=view.method, path=request.path_params, query=query)
+        return Call(server=server, caller=caller, path=request.path_params, query=query)
 
     def _run(self, view: Operation, request: Request, fields: Fields | None) -> Response:
         """Draw a view or do what its form asks; on a thread."""

@@ -22,7 +22,6 @@ from reverie.interfaces.http.operations import Call, Problem, compute_etag, pars
 from reverie.interfaces.http.page import review, views
 from reverie.interfaces.http.page.rendering import compare_values
 from reverie.interfaces.http.page.views import Fields, Plain, Redirect, Screen, ViewList, ViewQuery, perform
-from reverie.interfaces.http.schemas import MOST_UNDONE
 
 VIEWS = ViewList()
 
@@ -120,8 +119,6 @@ def _undo(call: Call, batches: Sequence[int], change: int | None, *, dry_run: bo
     elif len(batches) != 1:
         numbers = call.numbers
         rows = [row for batch in batches for row in call.memory.history.transaction(numbers.require(batch))]
-        if len(rows) > MOST_UNDONE:
-            raise Problem(422, f"These are more than {MOST_UNDONE:,} changes. Undo fewer at once.")
         order = {"changes": [numbers.show(row.sequence) for row in rows]}
     result: dict[str, Any] = perform(call, changes.undo, **order, dry_run=dry_run)
     return result

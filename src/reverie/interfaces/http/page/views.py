@@ -6,13 +6,12 @@ import builtins
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict
 from starlette.datastructures import UploadFile
 
-from reverie.domain.change import Subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Kind, Origin
 from reverie.interfaces.http.operations import (
@@ -121,11 +120,7 @@ class ViewQuery(ScopeQuery):
     tokens: Number | None = None
     batch: tuple[Number, ...] = ()
     change: Number | None = None
-    actor: str | None = None
-    subject: Subject | None = None
     before: Number | None = None
-    since: date | None = None
-    until: date | None = None
     left: str = ""
     right: str = ""
     name: str = ""
@@ -157,7 +152,7 @@ def perform(
     form, names = operation.body, call.path if path is None else dict.fromkeys(("id", "name", "key"), path)
     scope = {"scope": getattr(call.query, "scope", "")} if "scope" in operation.query.model_fields else {}
     headers = {} if if_match is None else {"if-match": if_match}
-    own = replace(call, method="POST", path=names, query=operation.query(**scope), headers=headers)
+    own = replace(call, path=names, query=operation.query(**scope), headers=headers)
     try:
         answer = run(own) if form is None else run(own, parse_body(form, json.dumps(body).encode()))
     except InvalidInput as error:
