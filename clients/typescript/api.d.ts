@@ -538,7 +538,6 @@ export interface SettlementInput {
   holds: string;
   other: string;
   verdict: "ended" | "wrong" | "both";
-  content?: string | null;
   reason?: string;
   versions?: unknown[] | null;
 }

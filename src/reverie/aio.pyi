@@ -39,8 +39,7 @@ from reverie.memory import Memory
 from reverie.reader import MemoryReader, Order
 from reverie.repositories.activity import DayActivity
 from reverie.repositories.documents import DocumentEntry, Documents, Parts
-from reverie.repositories.key_value import KeyValueStore, _Accept
-from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
+from reverie.repositories.key_value import Item, KeyValueStore, Namespace, Place, PutItem, _Accept
 from reverie.repositories.pages import PageOverview, Pages, PageWriteResult
 from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
 from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult, Settlement
@@ -467,8 +466,6 @@ class AsyncScopedMemory(AsyncMemoryReader):
         other: str,
         verdict: Settlement,
         *,
-        content: str | None = None,
-        origin: Origin = "owner",
         expected: tuple[Record, Record] | None = None,
         reason: str = "",
     ) -> tuple[Record, Record]: ...

@@ -8,26 +8,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
 
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
-from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
+from reverie.domain.change import Operation
 from reverie.domain.conversation import SessionState
-from reverie.domain.entry import build_scope_namespace, build_session_namespace
+from reverie.domain.entry import build_scope_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.filter import has_ended
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.provenance import OriginFunction
-from reverie.domain.record import UNTRUSTED, Origin, Record
+from reverie.domain.record import UNTRUSTED, Origin, Record, normalize_labels
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock
 from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
-from reverie.repositories.daily_notes import find_notes_from_turns
 from reverie.repositories.pages import Pages
-from reverie.repositories.prompt_log import find_session_entries
 from reverie.repositories.records import (
     NOTE_FIELDS,
     NewRecord,
@@ -38,6 +37,7 @@ from reverie.repositories.records import (
     Settlement,
     describe_missing_record,
 )
+from reverie.repositories.turns import delete_session
 from reverie.repositories.wishes import ForgetRequests
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.searcher import Searcher
@@ -232,7 +232,7 @@ class ScopedMemory(MemoryReader):
             InvalidInput: the scope is not a wider one, the record is archived or expired, or it comes from a
                 tool, the web or an import.
         """
-        from reverie.repositories.key_value_codec import select_other_metadata  # here: few programs promote
+        from reverie.repositories.key_value import select_other_metadata  # here: few programs promote
 
         record = self.get(id)
         if record is None:
@@ -320,14 +320,20 @@ class ScopedMemory(MemoryReader):
 
     def label(self, ids: Iterable[str], tags: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
         """Add tags, at least one, to several records in one transaction; errors are those of `archive_many`."""
-        return self._parts.records.label([self._require_own(name) for name in ids], tags, reason=reason)
+        if not (added := tuple(tags)):
+            raise InvalidInput("tags is empty: name the tags to add")
+
+        def change(record: Record) -> Record:
+            return replace(record, tags=normalize_labels((*record.tags, *added), name="tag"))
+
+        return self._change_many(ids, change, operation="tag", reason=reason)
 
     def vouch(self, ids: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
         """Give several records the owner's word, so that they may stand in a prompt unasked.
 
         Whoever calls this speaks for the owner. Errors are those of `archive_many`.
         """
-        return self._parts.records.vouch([self._require_own(name) for name in ids], reason=reason)
+        return self._change_many(ids, partial(replace, origin="owner"), operation="vouch", reason=reason)
 
     def settle(
         self,
@@ -335,8 +341,6 @@ class ScopedMemory(MemoryReader):
         other: str,
         verdict: Settlement,
         *,
-        content: str | None = None,
-        origin: Origin = "owner",
         expected: tuple[Record, Record] | None = None,
         reason: str = "",
     ) -> tuple[Record, Record]:
@@ -347,8 +351,6 @@ class ScopedMemory(MemoryReader):
             other: The id of the other one.
             verdict: `ended` if the other one held until now, `wrong` if it never did, so that it is archived, `both` if
                 it holds too.
-            content: New text of the record that holds; None to leave it.
-            origin: Who says so; a new text is trusted as much as the less trusted of this and the record.
             expected: Both as they were read; if one has changed since, nothing is done.
             reason: A reason for the journal.
 
@@ -356,9 +358,7 @@ class ScopedMemory(MemoryReader):
             The record that holds and the other one, as they are now. Errors are those of `update`.
         """
         own = self._require_own(holds), self._require_own(other)
-        return self._parts.records.settle(
-            *own, verdict, content=content, origin=origin, expected=expected, reason=reason
-        )
+        return self._parts.records.settle(*own, verdict, expected=expected, reason=reason)
 
     # -- the living page ---------------------------------------------------------------------------------
 
@@ -442,19 +442,7 @@ class ScopedMemory(MemoryReader):
         """
         parts, own = self._parts, self._resolve_own_session(id)
         parts.sessions.discard(own)
-        removed = parts.records.delete_session(
-            own,
-            cursors={
-                build_shown_cursor(own): None,
-                build_cursor_name(own): None,
-                build_remembered_cursor(own): None,
-                build_history_cursor(own): None,
-                **find_session_entries(self._store, own),
-            },
-            noted=lambda turns: find_notes_from_turns(self._store, turns),
-        )
-        self._store.drop_entries(build_session_namespace(own))
-        return removed
+        return delete_session(parts.writer, own, cursors={build_cursor_name(own): None})
 
     # -- other ways in -----------------------------------------------------------------------------------
 
@@ -546,6 +534,12 @@ class ScopedMemory(MemoryReader):
                 f"{self.scope!r}. Save what differs as a record of its own"
             )
         return id
+
+    def _change_many(
+        self, ids: Iterable[str], change: Callable[[Record], Record], *, operation: Operation, reason: str
+    ) -> builtins.list[Record]:
+        own = [self._require_own(name) for name in ids]
+        return self._parts.records.change(own, change, operation=operation, note=reason, touch=True)
 
     def _trace_save(
         self, save: Callable[[], builtins.list[SaveResult]], *, scope: str | None = None

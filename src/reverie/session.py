@@ -39,7 +39,7 @@ from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import UNTRUSTED, Origin, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
-from reverie.repositories import daily_notes
+from reverie.repositories import turns as stored_turns
 from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
 from reverie.repositories.prompt_log import build_prompt_cursors
 from reverie.repositories.wishes import SessionObserver, WishFulfiller, WishResult, split_by_recording
@@ -190,7 +190,7 @@ class Session:
             ]
             added = self._mark_origins(added, self._window)
             beginning = [] if self._stored is not None else [Change(before=None, after=state)]
-            notes = daily_notes.build_daily_note_changes(
+            notes = stored_turns.build_daily_note_changes(
                 self._store,
                 [*self._window, *added] if self._settings.daily_notes else [],
                 since=added[0].position,
@@ -584,7 +584,7 @@ class Session:
     def _read_view(self) -> SessionView:
         with self._lock:
             state = self._read_state()
-            return SessionView(state, self._window, self._next, self._shown.ledger, self._sequence)
+            return SessionView(state, self._window, self._next, self._shown.ledger)
 
     def _read_state(self) -> SessionState:
         """Return the stored state, or the state of a new session. The caller holds the lock."""
@@ -662,9 +662,9 @@ class Session:
 
         def attempt() -> list[tuple[Turn, Turn | None]]:
             state = self._read_state()
-            found = daily_notes.find_turns(self._store, self.id, turn_ids)
+            found = stored_turns.find_turns(self._store, self.id, turn_ids)
             pairs = [(turn, validate(change(turn, state))) for turn in found]
-            if edits := daily_notes.build_turn_rewrites(self._store, self.id, pairs):
+            if edits := stored_turns.build_turn_rewrites(self._store, self.id, pairs):
                 self._commit(edits, operation=operation)
                 self._sequence = -1  # the copy of the window still has the turns
             return pairs

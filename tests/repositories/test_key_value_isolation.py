@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.key_value_codec import Namespace
+from reverie.repositories.key_value import KeyValueStore, Namespace
 from tests.factories import MovableClock, get_search_index
 from tests.profiles import examples
 

@@ -112,7 +112,6 @@ class PackInput(NamedTuple):
         marks: What has replaced a record, or what a turn says, by id; each a remark after its line.
         memories: Number of records and turns that could be recalled; the prompt of an empty memory does not say that
             nothing is known.
-        sequence: Number of the newest change at the time of the input.
     """
 
     query: str
@@ -130,7 +129,6 @@ class PackInput(NamedTuple):
     recall_limit: int = 12
     marks: Mapping[str, str] = MappingProxyType({})
     memories: int = 0
-    sequence: int = 0
 
 
 def compute_candidate_chances(given: PackInput) -> dict[str, float]:

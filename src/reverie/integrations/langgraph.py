@@ -22,8 +22,8 @@ from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, quot
 from reverie.domain.record import Origin
 from reverie.domain.text.validation import validate_count
 from reverie.integrations.core import AnyMemory, to_sync
-from reverie.repositories.key_value_codec import Item as StoredItem
-from reverie.repositories.key_value_codec import Namespace, Place, PutItem
+from reverie.repositories.key_value import Item as StoredItem
+from reverie.repositories.key_value import Namespace, Place, PutItem
 
 try:
     from langgraph.store.base import (

@@ -7,10 +7,10 @@ pages can be read under `shared`. Nothing here opens a file on the disk, so link
 
 from __future__ import annotations
 
+import re
 import unicodedata
-import urllib.parse
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -19,10 +19,9 @@ from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import LONGEST_PAGE, MEMORY, Page, is_log, is_page_name, validate_page
 from reverie.domain.provenance import OriginFunction
-from reverie.domain.record import UNTRUSTED
+from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.text.validation import validate_raw_text
-from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.key_value_codec import Place, PutItem
+from reverie.repositories.key_value import KeyValueStore, PutItem
 from reverie.repositories.pages import Pages, refuse_twin
 from reverie.stores.writer import StoreWriter, WritingRepository
 
@@ -43,6 +42,7 @@ MAX_PATH_CHARS = 200
 
 _T = TypeVar("_T")
 _LINE_ENDS = defer_regex(r"\r\n?")
+_ENCODED = defer_regex(r"%(?:25|2[ef]|5c)", re.IGNORECASE)  # a percent sign, dot, slash or backslash
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _LIKE_SLASHES_AND_DOTS = frozenset("\\∕⁄⧸╱⟋／∖⧵⧹⟍﹨＼․‥…．｡。﹒")
 
@@ -115,7 +115,7 @@ class Documents(WritingRepository):
 
     def is_confirmed(self, path: Parts) -> bool:
         """Return whether a file is of a trusted origin, as far as that is known."""
-        found = None if not path or self._is_page(path) else self._items.get(*_get_place(path))
+        found = None if not path or self._is_page(path) else self._items.get(path[:-1], path[-1])
         return found is None or found.origin not in UNTRUSTED
 
     def listed(self, path: Parts = (), *, depth: int = 2) -> list[DocumentEntry]:
@@ -249,7 +249,7 @@ class Documents(WritingRepository):
 
     def _find(self, path: Parts) -> dict[Parts, str]:
         """Return the file at a path with its text, or all files in the folder there."""
-        found = self._items.get(*_get_place(path)) if path else None
+        found = self._items.get(path[:-1], path[-1]) if path else None
         items = self._items.items(path) if found is None else [found]
         files = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in items}
         above = (SHARED,) if self.scope else ()
@@ -278,11 +278,13 @@ class Documents(WritingRepository):
         pages = [path for path in after if self._is_page(path)]
         if locked := next(("/".join(path) for path in pages if self.scope or is_log("/".join(path))), None):
             raise InvalidInput(f"{locked!r} is read-only here: write a separate file outside of it")
-        now = self._writer.clock()
+        origin = self._determine_change_origin(before, after)
         present = {page.name: page for page in self._store.pages()} if pages else {}
         changes = [self._plan_page("/".join(path), before[path], after[path], present) for path in pages]
-        changes += self._plan_items(before, {path: after[path] for path in after if path not in pages})
-        self._writer.commit(changes, operation=operation, at=now)
+        changes += self._plan_items(
+            before, {path: after[path] for path in after if path not in pages}, origin
+        )
+        self._writer.commit(changes, operation=operation)
 
     def _plan_page(self, name: str, old: str | None, new: str | None, present: Mapping[str, Page]) -> Change:
         page = present.get(name)
@@ -290,49 +292,46 @@ class Documents(WritingRepository):
             raise Conflict(f"page {name!r} has been changed: read it again")
         if page is None:
             refuse_twin(name, self._pages.names())
-        if name == MEMORY and self._is_untrusted_change(old or "", new or ""):
-            raise InvalidInput(
-                f"{name} is in your prompts automatically, and this text rests on what a tool said, which is not "
-                "confirmed: write it into a separate file, or ask the owner"
-            )
         now = self._writer.clock()
         after = None if new is None else validate_page(Page(name=name, content=new, updated_at=now))
         return Change(before=page, after=after)
 
-    def _plan_items(self, before: Texts, after: Texts) -> list[Change]:
-        is_doubted = any(before[path] is not None and not self.is_confirmed(path) for path in after)
-        moved = set(before.values())
-        for path, text in after.items():
-            old = before[path]
-            labels = ["/".join(path)] if old is None else []
-            known = text if text in moved else old
-            if text is None or not self._is_untrusted_change(known or "", text, labels):
-                continue
-            if old is not None and self.is_confirmed(path):
-                raise InvalidInput(
-                    "this text rests on what a tool said, which is not confirmed, and the file does not: "
-                    "write it into a separate file, or ask the owner"
-                )
-            is_doubted = True
+    def _plan_items(self, before: Texts, after: Texts, origin: Origin | None) -> list[Change]:
         puts, expected = [], {}
         for path, text in after.items():
+            value = texts = None
             if text is not None:
                 validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
-            namespace, key = _get_place(path)
-            old = before[path]
-            value, texts = (None, None) if text is None else ({"text": text}, [text])
-            origin: Literal["tool"] | None = "tool" if is_doubted else None
-            puts.append(PutItem(namespace=namespace, key=key, value=value, texts=texts, origin=origin))
-            expected[namespace, key] = None if old is None else {"text": old}
+                value, texts = {"text": text}, [text]
+            *namespace, key = path
+            puts.append(PutItem(namespace=tuple(namespace), key=key, value=value, texts=texts, origin=origin))
+            expected[puts[-1].place] = None if (old := before[path]) is None else {"text": old}
         return self._items.plan(puts, expected)
 
-    def _is_untrusted_change(self, old: str, new: str, labels: Sequence[str] = ()) -> bool:
-        """Return whether the lines that a new text adds to the old one, or its labels, are of an untrusted origin."""
-        known = set(old.splitlines())
-        added = "\n".join(line for line in new.splitlines() if line not in known)
-        if self._determine_origin is None or not (added.strip() or labels):
-            return False
-        return self._determine_origin(added.strip(), labels=labels) in UNTRUSTED
+    def _determine_change_origin(self, before: Texts, after: Texts) -> Origin | None:
+        """Return `tool` for a change that rests on what a tool said; None for the origin of the store.
+
+        Only lines that no text had before count, and paths of new files.
+
+        Raises:
+            InvalidInput: such a text would get into a confirmed file, or into the page of every prompt.
+        """
+        known = {line for text in before.values() for line in (text or "").splitlines()}
+        rows = [line for text in after.values() for line in (text or "").splitlines() if line not in known]
+        added = "\n".join(rows).strip()
+        labels = ["/".join(path) for path, text in after.items() if text is not None and before[path] is None]
+        is_doubted = any(text is not None and not self.is_confirmed(path) for path, text in before.items())
+        if self._determine_origin is not None and (added or labels):
+            is_doubted |= self._determine_origin(added, labels=labels) in UNTRUSTED
+        for path, text in after.items() if is_doubted else ():
+            is_page, old = self._is_page(path), before[path]
+            is_trusted = path == (MEMORY,) if is_page else old is not None and self.is_confirmed(path)
+            if is_trusted and text not in (None, old):
+                raise InvalidInput(
+                    f"this text rests on what a tool said, which is not confirmed, and {'/'.join(path)!r} does not: "
+                    "write it into a separate file, or ask the owner"
+                )
+        return "tool" if is_doubted else None
 
     def _get_kind(self, path: Parts) -> Literal["file", "folder"] | None:
         files = self._find(path)
@@ -354,10 +353,6 @@ class Documents(WritingRepository):
         return super()._run_with_retries(attempt)
 
 
-def _get_place(path: Parts) -> Place:
-    return path[:-1], path[-1]
-
-
 # -- paths and names -----------------------------------------------------------------------------------
 
 
@@ -374,22 +369,15 @@ def parse_path(text: object) -> Parts:
     if not isinstance(text, str):
         raise InvalidInput(f"a path is {type(text).__name__}: pass a string")
     path = unicodedata.normalize("NFC", text)
-    decoded = path
-    for _ in range(8):  # it may be encoded several times
-        decoded, before = urllib.parse.unquote(decoded), decoded
-        if decoded == before:
-            break
-    for form in {path, decoded, unicodedata.normalize("NFKC", decoded)}:
-        if ".." in form.split("/") or form.count("/") != path.count("/"):
-            raise InvalidInput("the path leads out of the folder")
-        if _LIKE_SLASHES_AND_DOTS & set(form):
-            raise InvalidInput("the path has a character that looks like a slash or a dot, or a backslash")
-        if _has_unseen(form):
-            raise InvalidInput("the path has a character that cannot be seen")
+    if ".." in path.split("/") or _ENCODED.search(path):
+        raise InvalidInput("the path leads out of the folder")
+    if _LIKE_SLASHES_AND_DOTS & set(path):
+        raise InvalidInput("the path has a character that looks like a slash or a dot, or a backslash")
+    if _has_unseen(path):
+        raise InvalidInput("the path has a character that cannot be seen")
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
-    for part in parts:
-        if part != part.strip():
-            raise InvalidInput("a name in the path begins or ends with a blank")
+    if any(part != part.strip() for part in parts):
+        raise InvalidInput("a name in the path begins or ends with a blank")
     return parts
 
 

@@ -21,7 +21,6 @@ from reverie.domain.scope import visible_scopes
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_count
-from reverie.search.hits import Hit
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
@@ -34,14 +33,12 @@ class SessionView(NamedTuple):
         window: Its window.
         following: Position of its next turn.
         shown: Ledger of its earlier prompts.
-        sequence: Number of the newest change that was read.
     """
 
     state: SessionState
     window: tuple[Turn, ...]
     following: int
     shown: ShownLedger
-    sequence: int
 
 
 @dataclass(slots=True)
@@ -82,57 +79,53 @@ class PackGatherer:
             related: Text of another memory.
             read_session: Returns the session. It is not kept, so that an unused session is released.
         """
-        settings = self.settings
         with self.store.reading():
-            state, window, following, shown, sequence = read_session()
+            state, window, following, shown = read_session()
             asking = find_question(message, window)
             now_at = following if asking is None else asking.position
-            query = retrieval.query_from_message(message or "" if asking is None else asking.content)
-            replayed = prepend_question(trim_window(window, settings.replay_turns), asking)
-            replayed_ids = frozenset(turn.id for turn in replayed)
-            now = self.clock()
-            hits: list[Hit] = []
-            recent: list[Record] = []
-            marks: dict[str, str] = {}
-            memories = 0
             scopes = visible_scopes(state.scope)
             standing = self.read_static(scopes)._replace(summary=state.summary)
-            if settings.is_injecting:
-                records = self._retrieve_standing(scopes, now)
-                ids = frozenset(record.id for record in records)
-                hits = retrieval.retrieve(
-                    self.recaller, settings, query, scopes, exclude=replayed_ids, now=now
-                )
-                marks = retrieval.describe_successors(self.store, hits, now)
-                is_first = not state.summary and all(turn.position >= now_at for turn in window)
-                if is_first and not any(standing.pages):
-                    recent = retrieval.retrieve_recent(
-                        self.recaller, settings, scopes, hits, standing=ids, now=now
-                    )
-                stored, said = (self.store.measure(kind, scopes).passages for kind in ("record", "turn"))
-                memories = stored + max(0, said - len(replayed))
-                notes = retrieval.drop_replayed(standing.notes, replayed_ids)
-                standing = standing._replace(records=records, notes=notes)
-            else:
-                standing, related = standing._replace(pages=(), changed="", notes=()), ""
-            return PackInput(
-                query=query,
-                candidates=hits,
-                recent=recent,
-                replay=replayed,
+            now = self.clock()
+            given = PackInput(
+                query=retrieval.query_from_message(message or "" if asking is None else asking.content),
+                candidates=(),
+                replay=prepend_question(trim_window(window, self.settings.replay_turns), asking),
                 now_at=now_at,
-                now=now.astimezone(settings.zone),
-                sequence=sequence,
+                now=now.astimezone(self.settings.zone),
                 budget=budget,
                 standing=standing,
                 entries=self.read_entries(),
                 shown=shown,
-                related=related,
-                related_tokens=settings.rag_tokens,
-                recall_limit=settings.recall_limit,
-                marks=marks,
-                memories=memories,
             )
+            if not self.settings.is_injecting:
+                return given._replace(standing=standing._replace(pages=(), changed="", notes=()))
+            is_first = not state.summary and all(turn.position >= now_at for turn in window)
+            return self._recall(given, scopes, now, is_first=is_first)._replace(
+                related=related, related_tokens=self.settings.rag_tokens
+            )
+
+    def _recall(
+        self, given: PackInput, scopes: tuple[str, ...], now: datetime, *, is_first: bool
+    ) -> PackInput:
+        """Return the input with everything that is recalled for its query."""
+        recaller, settings, standing = self.recaller, self.settings, given.standing
+        replayed = frozenset(turn.id for turn in given.replay)
+        records = self._retrieve_standing(scopes, now)
+        hits = retrieval.retrieve(recaller, settings, given.query, scopes, exclude=replayed, now=now)
+        recent: list[Record] = []
+        if is_first and not any(standing.pages):
+            ids = frozenset(record.id for record in records)
+            recent = retrieval.retrieve_recent(recaller, settings, scopes, hits, standing=ids, now=now)
+        stored, said = (self.store.measure(kind, scopes).passages for kind in ("record", "turn"))
+        notes = retrieval.drop_replayed(standing.notes, replayed)
+        return given._replace(
+            candidates=hits,
+            recent=recent,
+            standing=standing._replace(records=records, notes=notes),
+            recall_limit=settings.recall_limit,
+            marks=retrieval.describe_successors(self.store, hits, now),
+            memories=stored + max(0, said - len(given.replay)),
+        )
 
     def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
         """Return the records that are in every prompt now; read again when the store has changed."""

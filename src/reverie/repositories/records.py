@@ -16,12 +16,10 @@ from typing import Any, Literal, TypedDict, get_args
 
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, is_within_category, validate_category
 from reverie.domain.change import Change, Operation
-from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, TextExists, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.intake import classify, describe_intake, reread
-from reverie.domain.page import Paragraph
 from reverie.domain.record import (
     HOME_LAYERS,
     KINDS,
@@ -439,33 +437,6 @@ class RecordRepository(WritingRepository):
             return sum(1 for _ in find_changes())
         return self._commit_in_chunks(find_changes, operation="purge")
 
-    def delete_session(
-        self,
-        id: str,
-        *,
-        cursors: Mapping[str, str | None],
-        noted: Callable[[Sequence[Turn]], Sequence[Paragraph]],
-    ) -> int:
-        """Remove a session and its turns for good (see `Memory.delete_session`).
-
-        Args:
-            id: The id of the session.
-            cursors: Cursors to set in the same transaction.
-            noted: Returns the notes of turns, which are removed with them.
-        """
-
-        def attempt(_: int) -> int:
-            state = self._store.session(id)
-            if state is None:
-                return 0
-            turns = self._store.turns(session=id)
-            deleted: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
-            edits = [Change(before=one, after=None) for one in deleted]
-            self._writer.commit(edits, operation="delete", cursors=cursors)
-            return len(turns)
-
-        return self._run_with_retries(attempt)
-
     def change(
         self,
         ids: Sequence[str],
@@ -501,29 +472,12 @@ class RecordRepository(WritingRepository):
 
         return self._run_with_retries(attempt) if retry else attempt()
 
-    def label(self, ids: Sequence[str], tags: Iterable[str], *, reason: str) -> list[Record]:
-        """Add tags to records; see `ScopedMemory.label`."""
-        if not (added := tuple(tags)):
-            raise InvalidInput("tags is empty: name the tags to add")
-
-        def change(record: Record) -> Record:
-            return replace(record, tags=normalize_labels((*record.tags, *added), name="tag"))
-
-        return self.change(ids, change, operation="tag", note=reason, touch=True)
-
-    def vouch(self, ids: Sequence[str], *, reason: str) -> list[Record]:
-        """Give records the owner's word; see `ScopedMemory.vouch`."""
-        own = partial(replace, origin="owner")
-        return self.change(ids, own, operation="vouch", note=reason, touch=True)
-
     def settle(
         self,
         holds: str,
         other: str,
         verdict: Settlement,
         *,
-        content: str | None,
-        origin: Origin,
         expected: tuple[Record, Record] | None,
         reason: str,
     ) -> tuple[Record, Record]:
@@ -531,40 +485,26 @@ class RecordRepository(WritingRepository):
         validate_choice(verdict, get_args(Settlement), name="verdict")
         if holds == other:
             raise InvalidInput("holds and other are the same record: name two")
-        if verdict == "both" and content is not None:
-            raise InvalidInput(
-                "content is for a conflict that one record settles: leave it out, or the verdict 'both'"
-            )
         ids, now = (holds, other), self._clock()
-
-        def change_holding(record: Record) -> Record:
-            after = record
-            if verdict == "ended":
-                after = replace(record, replaces=tuple(dict.fromkeys((*record.replaces, other))))
-            elif verdict == "both":
-                links = dict.fromkeys((*record.metadata.get(COMPATIBLE, "").split(), other))
-                after = replace(
-                    record, metadata=freeze_metadata({**record.metadata, COMPATIBLE: " ".join(links)})
-                )
-            if content is None:
-                return after
-            speaker = max(origin, record.origin, key=ORIGINS.index)
-            return detach_changed(record, replace(after, content=strip_label(content), origin=speaker))
 
         def change(record: Record) -> Record:
             _require_unchanged(record, None if expected is None else expected[ids.index(record.id)])
             if record.id == holds:
-                return change_holding(record)
-            if verdict == "ended":
+                if verdict == "ended":
+                    return replace(record, replaces=tuple(dict.fromkeys((*record.replaces, other))))
+                if verdict == "both":
+                    links = dict.fromkeys((*record.metadata.get(COMPATIBLE, "").split(), other))
+                    metadata = {**record.metadata, COMPATIBLE: " ".join(links)}
+                    return replace(record, metadata=freeze_metadata(metadata))
+            elif verdict == "ended":
                 return replace(record, replaced_by=holds, valid_to=min(record.valid_to or now, now))
-            if verdict == "both" or record.archived:
-                return record
-            return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
+            elif verdict == "wrong" and not record.archived:
+                return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
+            return record
 
-        changed = {
-            each.id: each for each in self.change(ids, change, operation="settle", note=reason, touch=True)
-        }
-        return changed[holds], changed[other]
+        changed = self.change(ids, change, operation="settle", note=reason, touch=True)
+        first, second = sorted(changed, key=lambda record: ids.index(record.id))
+        return first, second
 
     def _apply_change(self, record: Record, change: Callable[[Record], Record], *, touch: bool) -> Record:
         """Return the changed record, checked; raise `InvalidInput` if another one says the same."""

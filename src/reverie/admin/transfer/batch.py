@@ -19,7 +19,7 @@ from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import STANDING, UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
-from reverie.repositories.daily_notes import build_note_rewrites
+from reverie.repositories.turns import build_note_rewrites
 from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 

@@ -226,7 +226,7 @@ def settle_conflict(call: Call, given: schemas.SettlementInput) -> OperationAnsw
         raise Problem(412, "One of the two has changed since it was read. Read both again.")
     named, expected = given.model_dump(exclude={"versions"}), read if given.versions else None
     with refusing_changed():
-        holds, other = call.view.settle(**named, origin=call.caller.origin, expected=expected)
+        holds, other = call.view.settle(**named, expected=expected)
     return OperationAnswer({"holds": holds, "other": other})
 
 

@@ -183,7 +183,7 @@ class BulkChange(Form):
     reason: JournalReason = ""
 
 
-class SettlementInput(derive(ScopedMemory.settle, without=("origin", "expected"))):  # type: ignore[misc]
+class SettlementInput(derive(ScopedMemory.settle, without=("expected",))):  # type: ignore[misc]
     """Decision about two records that contradict each other; see `Memory.settle`.
 
     Attributes:

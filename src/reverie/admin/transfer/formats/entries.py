@@ -46,7 +46,7 @@ from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import validate_id
 from reverie.domain.text.validation import clean_text
-from reverie.repositories import key_value_codec
+from reverie.repositories.key_value import PutItem, encode_item
 
 AGENTKIT = "agentkit"
 """Name of the key-value store with agentkit's scratchpad."""
@@ -352,9 +352,9 @@ def read_agentkit(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
             continue
         for key, text in value.items():
             try:
-                record = key_value_codec.encode_item(
+                record = encode_item(
                     AGENTKIT,
-                    key_value_codec.PutItem(namespace=(), key=key, value={"value": to_text(text)}),
+                    PutItem(namespace=(), key=key, value={"value": to_text(text)}),
                     scope=terms.foreign_scope,
                     origin=terms.foreign_origin,
                     now=terms.now,

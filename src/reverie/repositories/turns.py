@@ -1,4 +1,4 @@
-"""Daily notes that turns leave: made with them, found, and rewritten when they change."""
+"""Changes of stored turns, together with the lines of daily notes that they leave."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import replace
 from datetime import datetime
 
 from reverie.context import retrieval
+from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
+from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.page import Paragraph, format_daily_note_name
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import NewId
 from reverie.repositories.pages import compute_next_position, create_paragraph
+from reverie.repositories.prompt_log import find_session_entries
 from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 
 def build_daily_note_changes(
@@ -107,3 +111,30 @@ def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn |
             if line != note.content:
                 edits.append(Change(before=note, after=(line and replace(note, content=line)) or None))
     return edits
+
+
+def delete_session(writer: StoreWriter, id: str, *, cursors: Mapping[str, None]) -> int:
+    """Remove a session with everything that it leaves (see `ScopedMemory.delete_session`).
+
+    Args:
+        writer: The writer.
+        id: The id under which the session is stored.
+        cursors: Further cursors to be removed.
+    """
+    store = writer.store
+    namings = (build_shown_cursor, build_remembered_cursor, build_history_cursor)
+
+    def attempt(_: int) -> int:
+        state = store.session(id)
+        if state is None:
+            return 0
+        turns = store.turns(session=id)
+        gone = {**cursors, **{name(id): None for name in namings}, **find_session_entries(store, id)}
+        values = [*reversed(turns), *find_notes_from_turns(store, turns), state]
+        changes = [Change(before=each, after=None) for each in values]
+        writer.commit(changes, operation="delete", cursors=gone)
+        return len(turns)
+
+    removed = writer.retrying(attempt)
+    store.drop_entries(build_session_namespace(id))
+    return removed
