@@ -8,7 +8,7 @@ from datetime import datetime
 
 from reverie.context import retrieval
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
@@ -130,7 +130,7 @@ def delete_session(writer: StoreWriter, id: str, *, cursors: Mapping[str, None])
             return 0
         turns = store.turns(session=id)
         gone = {**cursors, **{name(id): None for name in namings}, **find_session_entries(store, id)}
-        values = [*reversed(turns), *find_notes_from_turns(store, turns), state]
+        values: list[Value] = [*reversed(turns), *find_notes_from_turns(store, turns), state]
         changes = [Change(before=each, after=None) for each in values]
         writer.commit(changes, operation="delete", cursors=gone)
         return len(turns)
