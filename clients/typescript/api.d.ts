@@ -88,7 +88,7 @@ export interface ForgetInput {
   scope?: string | null;
   match?: string | null;
   request?: string | null;
-  turns?: boolean | null;
+  turns?: boolean;
 }
 
 /** Content to erase, with the digest of its preview. */
@@ -98,7 +98,7 @@ export interface ForgetOrder {
   scope?: string | null;
   match?: string | null;
   request?: string | null;
-  turns?: boolean | null;
+  turns?: boolean;
   digest: string;
 }
 

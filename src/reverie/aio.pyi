@@ -267,7 +267,7 @@ class AsyncAdministration:
         scope: str | None = None,
         match: str | None = None,
         request: str | None = None,
-        turns: bool | None = None,
+        turns: bool = False,
         dry_run: bool = False,
     ) -> ErasureReport: ...
     async def redact(self, *, dry_run: bool = False) -> RedactionReport: ...

@@ -218,7 +218,7 @@ class Administration:
         scope: str | None = None,
         match: str | None = None,
         request: str | None = None,
-        turns: bool | None = None,
+        turns: bool = False,
         dry_run: bool = False,
     ) -> ErasureReport:
         """Erase content for good, everywhere, because a person asks for it. Nothing brings it back.
@@ -234,8 +234,8 @@ class Administration:
                 and what was promoted from there. What other scopes hold stays.
             match: A text, compared without case and with white space folded: everything that contains it.
             request: The id of a request to forget, which is done with that; see `ScopedMemory.forget_requests`.
-            turns: True to erase turns that repeat it too; otherwise they are listed as `left`. False to erase no turn
-                that is not named by its id, its session or its scope, even if it contains the text of `match`.
+            turns: Whether to erase turns that repeat it too; otherwise they are listed as `left`. Turns that contain
+                the text of `match` are erased anyway.
             dry_run: Whether to change nothing, and only return what would happen.
 
         Returns:

@@ -9,9 +9,8 @@ are not reached.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -70,8 +69,6 @@ from reverie.stores.redacting import unwrap
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 
-_log = logging.getLogger("reverie")
-
 PENDING = "forgetting.pending"
 """The cursor that says what of a forgetting is still to be done."""
 
@@ -117,6 +114,7 @@ class Eraser:
     # -- the request -----------------------------------------------------------------------------------
 
     def _build_query(self, request: EraseRequest) -> EraseQuery:
+        """Return what a request asks for; of ids, a session and a scope with the shingles of all versions."""
         if request.match is not None:
             phrases = collect_text_shingles(request.match)
             short = collect_text_shingles(request.match, short=False) != phrases
@@ -126,63 +124,59 @@ class Eraser:
                 turns=request.turns,
                 texts=(request.match,),
             )
-        return self._build_id_query(request) if request.ids else self._build_whole_query(request)
-
-    def _build_id_query(self, request: EraseRequest) -> EraseQuery:
-        things = [each for each in self._load(request.ids) if each.name[0] in ("record", "turn", "paragraph")]
-        known = {name for _, name in (thing.name for thing in things)}
-        if missing := [name for name in request.ids if name not in known]:
-            raise NotFound(
-                f"no record, turn or paragraph has the id {missing[0]!r}: search or list for the right one"
-            )
-        phrases: set[Phrase] = set()
-        texts: dict[str, None] = {}
-        for thing in things:
-            for value in _list_versions(thing):
-                # A short turn such as "thank you" is not evidence of a repetition; a record of two words is a fact.
-                quotable = _list_quotable_texts(value)
-                texts |= dict.fromkeys(quotable[:1])
-                phrases.update(
-                    *(collect_text_shingles(text, short=not isinstance(value, Turn)) for text in quotable)
-                )
-        return EraseQuery(
-            phrases=PhraseMatcher.of(phrases),
-            turns=request.turns,
-            names=frozenset(thing.name for thing in things),
-            texts=tuple(texts)[::-1],
-        )
-
-    def _build_whole_query(self, request: EraseRequest) -> EraseQuery:
-        """Return the query of a session or of a scope: the shingles of all its versions, and their first times."""
-        session, scope = request.session, request.scope
+        ids, session, scope = request.ids, request.session, request.scope
 
         def belongs(value: Value | Entry) -> bool:
+            if ids:
+                return isinstance(value, Record | Turn | Paragraph) and value.id in ids
             if scope is not None:
                 return is_within(get_owning_scope(value), scope)
             return get_session(value) == session
 
-        said_at: dict[Phrase, datetime] = {}
         names: set[Name] = set()
-        for row in iter_rows_forwards(self._store):
-            for value in filter(belongs, row.values):
-                names.add(get_name(value))
-                if not isinstance(value, Turn) or value.role != "system":
-                    for text in _list_quotable_texts(value):
-                        for phrase in collect_text_shingles(text, short=False):
+        texts: dict[str, None] = {}
+        said_at: dict[Phrase, datetime] = {}
+        for each in ids or (None,):
+            for row in iter_rows_forwards(self._store, id=each):
+                for value in filter(belongs, row.values):
+                    names.add(get_name(value))
+                    if isinstance(value, Turn) and not ids and value.role == "system":
+                        continue
+                    quotable = _list_quotable_texts(value)
+                    texts |= dict.fromkeys(quotable[:1])
+                    # A short turn such as "thank you" is not evidence of a repetition; a record of two words is a fact.
+                    short = bool(ids) and not isinstance(value, Turn)
+                    for text in quotable:
+                        for phrase in collect_text_shingles(text, short=short):
                             said_at.setdefault(phrase, row.at)
-        entries = [entry for entry in self._store.entries(None, now=EVER) if belongs(entry)]
-        if not names and not entries:
-            if scope is None:
-                raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-            raise NotFound(f"nothing belongs to the scope {scope!r}: `reverie sessions --json` shows scopes")
-        sessions = {session} if session else {name for subject, name in names if subject == "session"}
+        entries = [] if ids else list(filter(belongs, self._store.entries(None, now=EVER)))
+        self._refuse_unknown(request, names, entries)
+        sessions = {name for subject, name in names if subject == "session"} | {session or ""}
+        sessions |= set(map(get_entry_session, entries))
         return EraseQuery(
             phrases=PhraseMatcher.of(said_at),
-            sessions=frozenset(sessions | {get_entry_session(entry) for entry in entries} - {""}),
+            sessions=frozenset(sessions - {""}),
             scope=scope,
-            said_at=said_at,
+            said_at={} if ids else said_at,
             turns=request.turns,
             names=frozenset(names),
+            texts=tuple(texts)[::-1] if ids else (),
+        )
+
+    @staticmethod
+    def _refuse_unknown(request: EraseRequest, names: Collection[Name], entries: Collection[Entry]) -> None:
+        """Raise `NotFound` for an id, a session or a scope that never had anything."""
+        known = {name for _, name in names}
+        if missing := [name for name in request.ids if name not in known]:
+            raise NotFound(
+                f"no record, turn or paragraph has the id {missing[0]!r}: search or list for the right one"
+            )
+        if names or entries:
+            return
+        if request.scope is None:
+            raise NotFound(f"there is no session {request.session!r}: `reverie sessions` lists them")
+        raise NotFound(
+            f"nothing belongs to the scope {request.scope!r}: `reverie sessions --json` shows scopes"
         )
 
     # -- decisions -------------------------------------------------------------------------------------
@@ -233,26 +227,16 @@ class Eraser:
             note(value.id, [query.examine(value)])
         return list(found), [], replace(query, related=frozenset(self._find_related(meant)))
 
-    def _load(self, ids: Sequence[str]) -> list[Thing]:
+    def _load(self, ids: Iterable[str]) -> list[Thing]:
         """Return the things with some ids, with all their versions."""
         things: dict[Name, Thing] = {}
         for each in ids:
             for row in iter_rows_forwards(self._store, id=each):
                 if row.edit is not None:
-                    name = get_name(row.edit.value)
-                    things.setdefault(name, Thing(name=name)).add_row(row)
-        for value in self._read_present(ids, {name for subject, name in things if subject == "session"}):
-            name = get_name(value)
-            things.setdefault(name, Thing(name=name)).now = value
+                    thing = things.setdefault(name := get_name(row.edit.value), Thing(name=name))
+                    thing.add_row(row)
+                    thing.now = row.after
         return list(things.values())
-
-    def _read_present(self, ids: Sequence[str], sessions: Iterable[str] = ()) -> Iterator[Value]:
-        fixed = [name for name in ids if _ID.fullmatch(name)]
-        yield from self._store.records(fixed)
-        yield from self._store.turns(fixed)
-        yield from self._store.paragraphs(fixed)
-        yield from self._store.pages([name for name in ids if name.endswith(".md")])
-        yield from filter(None, map(self._store.session, sessions))
 
     def _find_gone(self, decided: Mapping[Name, EraseDecision]) -> dict[str, str]:
         """Return the ids of what is erased, as in `EraseQuery.gone`."""
@@ -324,24 +308,20 @@ class Eraser:
             if not name.endswith(tuple(query.sessions)):  # these only belong to an erased session
                 fate: Fate = "removed" if value is None else "cut"
                 items.append(ErasureItem(subject="cursor", id=name, fate=fate, because="it has the text"))
-        going = tuple(sorted(items, key=_rank_match))
-        left = [each.item for each in decisions if each.item.fate == "kept" and each.is_reported]
-        reported = {(item.subject, item.id) for item in (*going, *left)}
-        made = self._store.records(self._store.citing([item.id for item in going if item.fate != "past"]))
-        left += (
-            build_kept_item("record", record.id, "made from it in other words", format_preview(record))
-            for record in made
-            if ("record", record.id) not in reported
-        )
-        renamed = {
-            (item.subject, item.id) for item in going if item.fate != "removed"
-        }  # these keep their names
-        named = reported - renamed | {("record", record.id) for record in made}
-        left += (
-            item for item in find_names(self._store, query.phrases) if (item.subject, item.id) not in named
-        )
-        left += find_files(self.folder, query.phrases) if self.folder is not None else ()
-        return going, tuple(sorted(left, key=_rank_match))
+        going = {item.name: item for item in sorted(items, key=_rank_match)}
+        kept = (each.item for each in decisions if each.item.fate == "kept" and each.is_reported)
+        left = {item.name: item for item in kept}
+        for record in self._store.records(
+            self._store.citing([item.id for item in items if item.fate != "past"])
+        ):
+            item = build_kept_item("record", record.id, "made from it in other words", format_preview(record))
+            if item.name not in going:
+                left.setdefault(item.name, item)
+        for item in find_names(self._store, query.phrases):
+            if item.name not in going or going[item.name].fate != "removed":
+                left.setdefault(item.name, item)
+        files = find_files(self.folder, query.phrases) if self.folder is not None else ()
+        return tuple(going.values()), tuple(sorted((*left.values(), *files), key=_rank_match))
 
     # -- doing -----------------------------------------------------------------------------------------
 
@@ -369,7 +349,7 @@ class Eraser:
 
         def erase_round(tries: int) -> bool:
             """Erase what there is; return whether others have repeated it meanwhile."""
-            nonlocal query, left, done
+            nonlocal query, left
             if tries and not done:
                 query = self._build_query(request)
             start = self._store.sequence()
@@ -380,7 +360,7 @@ class Eraser:
             rows = self._erase(decisions, cursors, query)
             if keys is not None:
                 keys.update(row.key for row in rows)
-            done |= {(item.subject, item.id): replace(item, text="") for item in going}
+            done.update((item.name, replace(item, text="")) for item in going)
             own = {row.sequence for row in rows}
             others = (row for row in iter_rows_forwards(self._store, after=start) if row.sequence not in own)
             return any(hit.is_suspect for row in others for hit in query.examine_row(row))
@@ -394,13 +374,9 @@ class Eraser:
         with report_unfinished():
             notes = self.describe_copies()
             erased = set(ids).difference(record.id for record in self._store.records(ids))
-            return ErasureReport(
-                going=tuple(done.values()),
-                left=(*left, *self._remove_remains(query, erased, left)),
-                done=True,
-                pending=self.finish(keys),
-                notes=notes,
-            )
+            left += tuple(self._remove_remains(query, erased, left))
+            pending = self.finish(keys)
+        return ErasureReport(going=tuple(done.values()), left=left, done=True, pending=pending, notes=notes)
 
     def _erase(
         self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
@@ -514,8 +490,7 @@ class Eraser:
                     f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
                     for path, why in sorted(unwritten.items())
                 )
-                if not self._scrub_files(self.folder):
-                    left.append("the list of files: another process was using it all the while")
+                left += _scrub_file_list(self.folder)
                 left += remove_copies(self.folder)
             if not self.index.scrub():
                 left.append("the search index: another process was writing it all the while")
@@ -532,17 +507,6 @@ class Eraser:
         if self.vectors is not None:
             return self.vectors.scrub(keys)
         return self.folder is None or remove_vectors(self.folder / VECTORS)
-
-    @staticmethod
-    def _scrub_files(folder: Path) -> bool:
-        if not (folder / FILES_DATABASE).exists():
-            return True
-        with closing(FileState(folder)) as state:
-            try:
-                return state.scrub()
-            except StateUnavailable as error:
-                _log.warning("%s", error)
-                return False
 
     def _scrub_store(self) -> bool:
         until = time.monotonic() + _WAIT_FOR_READERS_S
@@ -587,21 +551,31 @@ class Eraser:
                 because = f"old files in it could not be looked at: {error}"
                 return [build_kept_item("file", "memory/", because)]
         because = "it is yours, and what it says was not taken in: put it right or remove it"
-        named = {item.id for item in left if item.subject == "file"}
-        return [build_kept_item("file", path, because) for path in remains.left if path not in named]
+        items = [build_kept_item("file", path, because) for path in remains.left]
+        return [item for item in items if item.name not in {each.name for each in left}]
 
     def _sync(self, ids: Sequence[str] = ()) -> None:
         """Import edits of files: those of the things with some ids, or of all files without ids."""
-        if self.files is None:
-            return
-        if not ids:
+        if self.files is not None and ids:
+            self.files.flush()
+            self.files.take_in()
+        elif self.files is not None:
             self.files.sync()
-            return
-        self.files.flush()
-        self.files.take_in()
 
 
 # -- decisions as changes -------------------------------------------------------------------------------
+
+
+def _scrub_file_list(folder: Path) -> list[str]:
+    """Rewrite the list of files; return why that was not possible."""
+    if not (folder / FILES_DATABASE).exists():
+        return []
+    with closing(FileState(folder)) as state:
+        try:
+            is_scrubbed = state.scrub()
+        except StateUnavailable as error:
+            return [f"the list of files: {error}"]
+    return [] if is_scrubbed else ["the list of files: another process was using it all the while"]
 
 
 def _rank_match(item: ErasureItem) -> tuple[bool, bool, int]:

@@ -18,7 +18,7 @@ Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -130,7 +130,7 @@ class EraseQuery:
         scope: The erased scope; None for none.
         said_at: For sessions and scopes, when each shingle first occurred in them.
         always: Shingles that count in however many things they are: a short requested text.
-        turns: As in `EraseRequest`.
+        turns: Whether turns that repeat it are erased, too.
         names: The sort and id of each thing requested by its id.
         texts: The contents of what is requested by its id, the latest version first.
         related: Ids of the things that were made from a requested one, or from which one was made, and of copies.
@@ -143,7 +143,7 @@ class EraseQuery:
     scope: str | None = None
     said_at: Mapping[Phrase, datetime] = field(default_factory=lambda: MappingProxyType({}))
     always: frozenset[Phrase] = frozenset()
-    turns: bool | None = None
+    turns: bool = False
     names: frozenset[Name] = frozenset()
     texts: tuple[str, ...] = ()
     related: frozenset[str] = frozenset()
@@ -168,19 +168,22 @@ class EraseQuery:
         """The labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
 
+    def was_known(self, phrase: Phrase, at: datetime | None) -> bool:
+        """Return whether a thing had a shingle at a time before an erased conversation said it."""
+        said_at = self.said_at.get(phrase)
+        return said_at is not None and at is not None and at < said_at - _BEFORE
+
     def examine(self, value: Value | Entry) -> ErasureHit:
         """Return what of the request a version of a thing has."""
         texts, sides = extract_texts(value, by_label=True), extract_side_texts(value)
         phrases = {phrase for text in (*texts, *sides) if text for phrase in self.phrases.find_phrases(text)}
-        piece = bool(self.phrases.piece)
         return ErasureHit(
             asked=self._explain(value),
-            has_piece=piece
-            and (any(map(self.phrases.has_piece, texts)) or any(map(self._has_side_piece, sides))),
+            has_piece=any(map(self.phrases.has_piece, texts)) or any(map(self._has_side_piece, sides)),
             phrases=phrases,
             is_copy=bool(phrases) and any(map(self.is_copy, (*texts, *sides))),
             names_session=not self.labels.isdisjoint(sides),
-            has_name=piece and any(map(self.phrases.has_piece, _list_names(value))),
+            has_name=any(map(self.phrases.has_piece, _list_names(value))),
         )
 
     def examine_note(self, note: str) -> ErasureHit:
@@ -404,126 +407,119 @@ def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
 # -- decisions --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Match:
-    """What of a request the versions of a thing have.
+class _Evidence(NamedTuple):
+    """What of a request a thing has, in all of its versions.
 
     Attributes:
-        thing: The thing.
         asked: Why it is erased regardless of its text; empty for no reason.
-        now: What the present version has.
-        every: What each version and note has.
-        had_piece: Whether an earlier version, or a note, contained the requested text.
-        once_had: Shingles in earlier versions and notes, with the time of the change that introduced each.
-        versions: Earlier versions that match.
+        present: What the present version has.
         is_derived: Whether it may have been made from a requested thing.
+        matcher: The text that it repeats.
+        had_it: Whether an earlier version, or a note about a change, repeated it.
+        versions: Earlier versions that match.
+        labels: Labels to remove.
     """
 
-    thing: Thing
     asked: str
-    now: ErasureHit
-    every: Sequence[ErasureHit]
-    had_piece: bool
-    once_had: Mapping[Phrase, datetime]
-    versions: Sequence[Value]
+    present: ErasureHit
     is_derived: bool
-
-    @property
-    def names_session(self) -> bool:
-        """Whether a label names an erased session."""
-        return any(hit.names_session for hit in self.every)
+    matcher: PhraseMatcher
+    had_it: bool
+    versions: Sequence[Value]
+    labels: Collection[str]
 
 
 def decide(thing: Thing, query: EraseQuery) -> EraseDecision | None:
     """Decide about a thing; return None if it has nothing of the request."""
-    match = _examine_thing(thing, query)
-    if not any(hit.is_suspect or (thing.now is None and hit.has_name) for hit in match.every):
+    found = _collect_evidence(thing, query)
+    if found is None:
         return None
-    fate, because, after, forgotten = _judge(match, query)
-    subject, name = thing.name
+    fate, because, after, values = _judge(thing, query, found)
+    forgotten = [
+        replace(value, content="\n".join(found.matcher.cut(value.content)[1]))
+        if isinstance(value, Page)
+        else value
+        for value in values
+    ]
     shown = thing.now
     if fate == "past" or (isinstance(shown, Page) and forgotten):
         shown = forgotten[0] if forgotten else None
+    subject, name = thing.name
     item = ErasureItem(
         subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=format_preview(shown)
     )
-    return EraseDecision(
-        thing=thing,
-        item=item,
-        is_reported=bool(match.now.phrases or match.now.has_piece),
-        after=after,
-        forgotten=forgotten,
-    )
+    is_reported = bool(found.present.phrases or found.present.has_piece)
+    return EraseDecision(thing=thing, item=item, is_reported=is_reported, after=after, forgotten=forgotten)
 
 
-def _examine_thing(thing: Thing, query: EraseQuery) -> _Match:
+def _collect_evidence(thing: Thing, query: EraseQuery) -> _Evidence | None:
+    """Return what of a request a thing has; None for nothing."""
+    (subject, name), is_removed = thing.name, thing.now is None
+    present = ErasureHit() if thing.now is None else query.examine(thing.now)
     versions = [(at, value, query.examine(value)) for at, value in thing.versions]
-    past = [(at, hit) for at, _, hit in versions] + [
-        (at, query.examine_note(note)) for at, note in thing.notes
-    ]
-    now = ErasureHit() if thing.now is None else query.examine(thing.now)
-    every = [*(hit for _, hit in past), now]
-    asked = next(filter(None, (hit.asked for hit in every)), "")
+    past = [(at, hit) for at, _, hit in versions]
+    past += [(at, query.examine_note(note)) for at, note in thing.notes]
+    hits = [*(hit for _, hit in past), present]
+    has_name = is_removed and any(hit.has_name for hit in hits)
+    if not (has_name or any(hit.is_suspect for hit in hits)):
+        return None
+    asked = next((hit.asked for hit in hits if hit.asked), "")
+    has_label = any(hit.names_session for hit in hits)
+    is_linked = name in query.related or subject in ("page", "session")
+    is_derived = is_linked or bool(asked) or has_label or any(hit.is_copy for hit in hits)
     once_had: dict[Phrase, datetime] = {}
     for at, hit in past:
-        for phrase in hit.phrases:
-            once_had[phrase] = min(at, once_had.get(phrase, at))
-    subject, name = thing.name
-    matching = [value for _, value, hit in versions if hit.asked or hit.has_piece or hit.phrases]
-    is_linked = name in query.related or subject in ("page", "session")
-    return _Match(
-        thing=thing,
-        asked=asked,
-        now=now,
-        every=every,
-        had_piece=any(hit.has_piece for _, hit in past),
-        once_had=once_had,
-        versions=[value for number, value in enumerate(matching) if value not in matching[:number]],
-        is_derived=is_linked or bool(asked) or any(hit.is_copy or hit.names_session for hit in every),
-    )
-
-
-def _judge(match: _Match, query: EraseQuery) -> tuple[Fate, str, Value | None, Sequence[Value]]:
-    """Return the fate of a thing, the reason, its next version, and the values that are forgotten."""
-    now = match.thing.now
-    present = None if isinstance(now, Entry) else now
-    if foreign := _find_foreign_scope(match.thing, query.scope):
-        return "kept", f"it belongs to {foreign!r}", present, ()
-    is_turn = match.thing.name[0] == "turn"
-    is_spared = is_turn and query.turns is False and match.thing.name not in query.names
-    withheld = is_spared or (is_turn and not query.turns and not match.asked)
+        once_had |= {phrase: min(at, once_had.get(phrase, at)) for phrase in hit.phrases}
     repeated = {
-        phrase for phrase in {*match.now.phrases, *match.once_had} if _is_repetition(match, phrase, query)
+        phrase
+        for phrase in {*present.phrases, *once_had}
+        if phrase in query.always or (is_derived and not query.was_known(phrase, once_had.get(phrase)))
     }
-    matcher = PhraseMatcher.of(
-        repeated, piece=query.phrases.piece if match.now.has_piece or match.had_piece else ""
+    had_piece = any(hit.has_piece for _, hit in past)
+    return _Evidence(
+        asked=asked,
+        present=present,
+        is_derived=is_derived,
+        matcher=PhraseMatcher.of(repeated, piece=query.phrases.piece),
+        had_it=has_name or had_piece or has_label or not repeated.isdisjoint(once_had),
+        versions=[value for _, value, hit in versions if hit.asked or hit.has_piece or hit.phrases],
+        labels=query.labels if has_label else (),
     )
-    effective = replace(matcher, of_length=MappingProxyType({})) if withheld else matcher
-    once = bool(match.had_piece or match.names_session or not repeated.isdisjoint(match.once_had))
-    if is_spared:
-        pass
-    elif now is None:
-        if match.asked or once or any(hit.has_name for hit in match.every):
-            return (
-                "past",
-                match.asked or "it was removed before",
-                None,
-                _extract_forgotten(match.versions, matcher),
-            )
-    elif match.asked:
-        forgotten = [*([] if present is None else [present]), *match.versions]
+
+
+def _judge(
+    thing: Thing, query: EraseQuery, found: _Evidence
+) -> tuple[Fate, str, Value | None, Sequence[Value]]:
+    """Return the fate of a thing, the reason, its next version, and the values that are forgotten."""
+    now, asked = thing.now, found.asked
+    present = None if isinstance(now, Entry) else now
+    if foreign := _find_foreign_scope(thing, query.scope):
+        return "kept", f"it belongs to {foreign!r}", present, ()
+    withheld = thing.name[0] == "turn" and not query.turns and not asked
+    matcher = replace(found.matcher, of_length=MappingProxyType({})) if withheld else found.matcher
+    repeats = "it repeats it" if found.present.phrases else "it names the session"
+    because = "it has the text" if found.present.has_piece else repeats
+    if now is None:
+        if asked or found.had_it:
+            return "past", asked or "it was removed before", None, found.versions
+    elif asked:
+        forgotten = [*([] if present is None else [present]), *found.versions]
         if isinstance(now, Turn) and now.session not in query.sessions:
-            return "emptied", match.asked, empty_turn(now), forgotten
-        return "removed", match.asked, None, forgotten
+            return "emptied", asked, empty_turn(now), forgotten
+        return "removed", asked, None, forgotten
     elif isinstance(now, Entry):
-        if any(map(effective.has_match, extract_texts(now, by_label=True))):
-            return "removed", _explain_match(match), None, ()
-    elif (after := _remove_all(match, now, effective, query)) != now:
-        return _judge_changed(match, now, after, effective)
-    elif once and not (withheld and match.now.phrases):
-        return "past", "it once said so", now, _extract_forgotten(match.versions, matcher)
-    resembles = "it said so before" if match.is_derived else "it resembles it: forget it too if it should go"
-    return "kept", "turns stay unless they are asked for" if withheld else resembles, present, ()
+        if any(map(matcher.has_match, extract_texts(now, by_label=True))):
+            return "removed", because, None, ()
+    elif (after := _remove_all(thing, now, query, matcher, found.labels)) != now:
+        has_lost = after is None or extract_texts(after, by_label=False) != extract_texts(now, by_label=False)
+        fate: Fate = (
+            "removed" if after is None else "emptied" if isinstance(now, Turn) and has_lost else "cut"
+        )
+        return fate, because, after, [*([now] if has_lost else []), *found.versions]
+    elif found.had_it and not (withheld and found.present.phrases):
+        return "past", "it once said so", now, found.versions
+    stays = "it said so before" if found.is_derived else "it resembles it: forget it too if it should go"
+    return "kept", "turns stay unless they are asked for" if withheld else stays, present, ()
 
 
 def _find_foreign_scope(thing: Thing, scope: str | None) -> str:
@@ -533,52 +529,16 @@ def _find_foreign_scope(thing: Thing, scope: str | None) -> str:
     return "" if scope is None or not own or is_within(own, scope) else own
 
 
-def _is_repetition(match: _Match, phrase: Phrase, query: EraseQuery) -> bool:
-    """Whether a shingle makes a thing a repetition of the text to erase."""
-    in_request, in_thing = query.said_at.get(phrase), match.once_had.get(phrase)
-    was_there_before = in_request is not None and in_thing is not None and in_thing < in_request - _BEFORE
-    return phrase in query.always or (match.is_derived and not was_there_before)
-
-
-def _remove_all(match: _Match, now: Value, effective: PhraseMatcher, query: EraseQuery) -> Value | None:
+def _remove_all(
+    thing: Thing, now: Value, query: EraseQuery, matcher: PhraseMatcher, labels: Collection[str]
+) -> Value | None:
     """Return a thing without its matches, and without a reason of its archiving that has one."""
-    labels = query.labels if match.names_session else frozenset[str]()
-    after = remove_matches(now, effective, labels=labels) if effective or labels else now
+    after = remove_matches(now, matcher, labels=labels) if matcher or labels else now
     if isinstance(after, Record) and after.archive_reason:
-        notes = [note for _, note in match.thing.notes if query.examine_note(note).is_suspect]
+        notes = [note for _, note in thing.notes if query.examine_note(note).is_suspect]
         if any(note in after.archive_reason for note in notes):
             after = replace(after, archive_reason="")
     return after
-
-
-def _judge_changed(
-    match: _Match, now: Value, after: Value | None, effective: PhraseMatcher
-) -> tuple[Fate, str, Value | None, Sequence[Value]]:
-    fate: Fate = "removed" if after is None else "cut"
-    forgotten: list[Value] = [now]
-    if isinstance(now, Turn) and isinstance(after, Turn) and after.content != now.content:
-        fate = "emptied"
-    elif isinstance(now, Page):
-        forgotten = _extract_forgotten([now], effective)
-    elif after is not None and not isinstance(now, SessionState):
-        forgotten = []  # only labels went: what it says stays
-    return fate, _explain_match(match), after, [*forgotten, *_extract_forgotten(match.versions, effective)]
-
-
-def _explain_match(match: _Match) -> str:
-    if match.now.has_piece:
-        return "it has the text"
-    return "it repeats it" if match.now.phrases else "it names the session"
-
-
-def _extract_forgotten(values: Iterable[Value], effective: PhraseMatcher) -> list[Value]:
-    """Return values with the erased content; of pages the matching lines."""
-    return [
-        replace(value, content="\n".join(effective.cut(value.content)[1]))
-        if isinstance(value, Page)
-        else value
-        for value in values
-    ]
 
 
 def get_name(value: Value | Entry) -> Name:

@@ -24,15 +24,14 @@ class EraseRequest:
         session: The id of a session.
         scope: A scope with all that is below it; not the empty one.
         match: A text, compared without case and with white space folded.
-        turns: True to erase turns that repeat it, too; False to erase no turn that is not named by its id, session or
-            scope; None to erase those that contain the text of `match`.
+        turns: Whether to erase turns that repeat it, too. Those that contain the text of `match` are erased anyway.
     """
 
     ids: tuple[str, ...] = ()
     session: str | None = None
     scope: str | None = None
     match: str | None = None
-    turns: bool | None = None
+    turns: bool = False
 
     def __post_init__(self) -> None:
         for name in self.ids:
@@ -71,6 +70,11 @@ class ErasureItem:
     fate: Fate
     because: str
     text: str = ""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Its subject and id."""
+        return self.subject, self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

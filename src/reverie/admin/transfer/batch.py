@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import FORGOTTEN, Role, SessionState, Turn
-from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import STANDING, UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
@@ -193,49 +192,23 @@ def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyTy
 # -- batch ----------------------------------------------------------------------------------------
 
 
-_T = TypeVar("_T", Record, Turn, Paragraph)
+Met = ChainMap[tuple[str, ...], Any]
+"""Things that an import has met, to recognise repetitions, in a dry run too.
 
-_STORED = ("sessions", "threads", "pages")
+Each is named by a word and a name: `record`, `turn` and `paragraph` with an id: met. `said` with a scope and a
+fingerprint: the id of a live record. `log` with a page: the texts that it had when the import began. Those of `_STORED`
+are changed: `session` and `thread` with a session: its state, and its turns, if the source has a path; `page` with a
+name: the page.
+"""
 
-
-@dataclass(slots=True)
-class SeenItems:
-    """Things that an import has met, to recognise repetitions, in a dry run too.
-
-    Attributes:
-        ids: Sorts and ids of things.
-        said: Ids of live records, by scope and fingerprint.
-        sessions: Sessions that were created or changed.
-        threads: Turns of sessions of which the source has a path.
-        pages: Present pages.
-        found: The number of each text of a log met in the source, by log and text.
-        had: For each log, the number of each text when the import began.
-    """
-
-    ids: ChainMap[tuple[type, str], bool] = field(default_factory=ChainMap)
-    said: ChainMap[tuple[str, str], str] = field(default_factory=ChainMap)
-    sessions: ChainMap[str, SessionState] = field(default_factory=ChainMap)
-    threads: ChainMap[str, tuple[Turn, ...]] = field(default_factory=ChainMap)
-    pages: ChainMap[str, Page] = field(default_factory=ChainMap)
-    found: ChainMap[tuple[str, str], int] = field(default_factory=ChainMap)
-    had: ChainMap[str, Counter[str]] = field(default_factory=ChainMap)
-
-    def branch(self) -> SeenItems:
-        """Return the same things, to which a batch adds without changing these."""
-        return SeenItems(*(getattr(self, each.name).new_child() for each in fields(self)))
-
-    def accept(self, batch: SeenItems, *, committed: bool) -> None:
-        """Add what a batch met; what was committed is read from the store, where others may change it."""
-        for each in fields(self):
-            if not (committed and each.name in _STORED):
-                getattr(self, each.name).update(getattr(batch, each.name).maps[0])
+_STORED = ("session", "thread", "page")
+_T = TypeVar("_T", Record, Paragraph)
 
 
 class ImportBatch:
     """One batch of an import: its changes and what it leaves out.
 
     Attributes:
-        met: Things that it met.
         taken: Number of stored things of each sort.
         skipped: What it leaves out.
         revised: Stored conversations that it changes.
@@ -243,13 +216,13 @@ class ImportBatch:
         started: Positions of the first new turns of sessions.
     """
 
-    def __init__(self, store: Store, before: SeenItems, *, now: datetime) -> None:
+    def __init__(self, store: Store, met: Met, *, now: datetime) -> None:
         """Begin a batch.
 
         Args:
-            before: Things that earlier batches met.
+            met: Things that earlier batches met.
         """
-        self.met = before.branch()
+        self._met = met.new_child()
         self.taken = Counter[str]()
         self.skipped: list[Skipped] = []
         self.revised: list[Revision] = []
@@ -265,6 +238,11 @@ class ImportBatch:
     def edits(self) -> list[Change]:
         """Return the changes to commit."""
         return [*self._edits, *self._pages.values()]
+
+    def list_met(self, *, committed: bool) -> dict[tuple[str, ...], Any]:
+        """Return what it met, except what was committed and can be read from the store, where others may change it."""
+        mine = self._met.maps[0].items()
+        return {name: value for name, value in mine if not (committed and name[0] in _STORED)}
 
     def add(self, item: Item) -> None:
         """Decide about one item."""
@@ -299,22 +277,21 @@ class ImportBatch:
             self.taken["trusted"] += is_trusted
             self.taken["rule"] += is_trusted and record.kind in STANDING
             if not record.archived:
-                self.met.said[record.scope, record.fingerprint] = record.id
+                self._met["said", record.scope, record.fingerprint] = record.id
 
     def _find_twin(self, record: Record) -> str | None:
         """Return the id of a live record with the same content, here or earlier in the source."""
         if record.archived:
             return None
-        identity = (record.scope, record.fingerprint)
-        if (earlier := self.met.said.get(identity)) is not None:
-            return earlier
-        twin = self._store.record_like(*identity)
+        if earlier := self._met.get(("said", record.scope, record.fingerprint)):
+            return str(earlier)
+        twin = self._store.record_like(record.scope, record.fingerprint)
         return None if twin is None else twin.id
 
     # -- turns -----------------------------------------------------------------------------------------
 
     def _add_turns(self, item: FoundTurns) -> None:
-        stored = self.met.sessions.get(item.state.id) or self._store.session(item.state.id)
+        stored = self._met.get(("session", item.state.id)) or self._store.session(item.state.id)
         if stored is not None and stored.scope != item.state.scope:
             detail = f"session {stored.id!r} belongs to the scope {stored.scope!r}"
             self._skip("turn", item.place, "differs", detail, len(item.turns))
@@ -338,7 +315,8 @@ class ImportBatch:
             self._take(turn)
             self._following[item.state.id] = turn.position + 1
         if item.after is not None:
-            self.met.threads[item.state.id] = (*self.met.threads.get(item.state.id, ()), *placed)
+            name = ("thread", item.state.id)
+            self._met[name] = (*self._met.get(name, ()), *placed)
 
     def _revise(self, state: SessionState, item: FoundTurns, left_out: Counter[Reason]) -> list[Turn]:
         """Bring a stored conversation to the path of a later export; return the turns to add.
@@ -346,37 +324,35 @@ class ImportBatch:
         The stored turns after the last common one are an abandoned branch, and go unless the conversation was continued
         here. An export that is older than the last one changes nothing.
         """
-        thread = self.met.threads.get(state.id) or tuple(self._store.turns(session=state.id))
-        met = {turn.id for turn in thread if self._is_met(turn)}
+        thread = self._met.get(("thread", state.id)) or tuple(self._store.turns(session=state.id))
         found = self._select_path(item, thread, left_out)
         before, now = (each.metadata.get(UPDATED_AT, "") for each in (state, item.state))
-        is_older, is_newer = "" < now < before, "" < before < now
-        gone = [] if is_older else _find_abandoned_branch(item, thread, found, is_newer=is_newer)
+        if "" < now < before:
+            known = {turn.id for turn in thread}
+            left_out.update("known" if turn.id in known else "differs" for turn in found)
+            return []
+        is_newer = "" < before < now
+        gone = _find_abandoned_branch(item, thread, found, is_newer=is_newer)
         if gone and gone != list(thread[gone[0].position :]):
             left_out["differs"] += len(gone)
             gone = []
         kept = {turn.id: turn for turn in thread[: len(thread) - len(gone)]}
         updated: dict[str, Turn] = {}
         for new in found:
-            old = kept.get(new.id)
-            if old is None:
-                left_out["differs"] += is_older
-            elif not is_older and _is_later(old, new, is_newer=is_newer) and not self._is_forgotten(new):
+            if (old := kept.get(new.id)) is None:
+                continue
+            if _is_later(old, new, is_newer=is_newer) and not self._is_forgotten(new):
                 metadata = MappingProxyType({**old.metadata, **new.metadata})
                 updated[old.id] = replace(new, position=old.position, metadata=metadata)
             else:
-                left_out["repeated" if new.id in met else "known"] += 1
-        fresh = [] if is_older else [turn for turn in found if turn.id not in kept]
-        after = state
-        if not is_older:
-            after = replace(state, metadata=MappingProxyType({**state.metadata, **item.state.metadata}))
+                left_out["known"] += 1
+        after = replace(state, metadata=MappingProxyType({**state.metadata, **item.state.metadata}))
         if gone and gone[0].position < state.window_start:
             after = replace(after, window_start=0, summary="")
         self._put_revision(state, after, gone, kept, updated)
-        renamed = {name for name, text in after.metadata.items() if text != state.metadata.get(name)} - {
-            UPDATED_AT
-        }
-        if gone or updated or renamed:
+        fresh = [turn for turn in found if turn.id not in kept]
+        renamed = {name for name, text in after.metadata.items() if text != state.metadata.get(name)}
+        if gone or updated or renamed - {UPDATED_AT}:
             old_ids, new_ids = ({turn.id for turn in turns} for turns in (gone, fresh))
             self.revised.append(
                 Revision(
@@ -385,7 +361,7 @@ class ImportBatch:
                     withdrawn=len(old_ids - new_ids),
                     updated=len(updated),
                     added=len(new_ids - old_ids),
-                    metadata=tuple(sorted(renamed)),
+                    metadata=tuple(sorted(renamed - {UPDATED_AT})),
                 )
             )
         return fresh
@@ -410,8 +386,8 @@ class ImportBatch:
         if gone:
             builders = (build_shown_cursor, build_cursor_name, build_remembered_cursor, build_history_cursor)
             self.cursors |= {build(state.id): None for build in builders}
-        self.met.sessions[state.id] = after
-        self.met.threads[state.id] = tuple(updated.get(name, turn) for name, turn in kept.items())
+        self._met["session", state.id] = after
+        self._met["thread", state.id] = tuple(updated.get(name, turn) for name, turn in kept.items())
         self._following[state.id] = len(kept)
 
     def _select_path(self, item: FoundTurns, thread: Sequence[Turn], left_out: Counter[Reason]) -> list[Turn]:
@@ -431,22 +407,20 @@ class ImportBatch:
     def _begin(self, state: SessionState) -> None:
         if self._is_forgotten(state):  # what stood in the window for turns that were forgotten
             state = replace(state, summary="")
-        self.met.sessions[state.id] = state
+        self._met["session", state.id] = state
         self._edits.append(Change(before=None, after=state))
         self.taken["session"] += 1
 
     def _select_fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
-        stored = self._find_stored_turns([turn.id for turn in item.turns])
+        stored = {turn.id for turn in self._store.turns([turn.id for turn in item.turns])}
         live = self._count_live_turns(item) if item.form and item.after is None else None
         for turn in item.turns:
-            here, is_repeated = self._find_stored(turn, stored), self._is_met(turn)
-            if live is not None and here is None and self._is_live(turn, live):
+            is_here, is_repeated = turn.id in stored, self._is_met(turn)
+            if live is not None and not is_here and self._is_live(turn, live):
                 left_out["known"] += 1
-            elif is_repeated:
-                left_out["repeated"] += 1
-            elif here is not None:
+            elif is_repeated or is_here:
                 self._record_met(turn)
-                left_out["known"] += 1
+                left_out["repeated" if is_repeated else "known"] += 1
             elif self._is_forgotten(turn):
                 left_out["forgotten"] += 1
             else:
@@ -476,14 +450,6 @@ class ImportBatch:
         live[key] -= 1
         return live[key] >= 0
 
-    def _find_stored_turns(self, names: Sequence[str]) -> dict[str, Turn | None]:
-        """Return the turns of those ids, None for missing ones; nothing if one is unreadable."""
-        try:
-            turns = {turn.id: turn for turn in self._store.turns(names)}
-        except StoreCorrupt:
-            return {}
-        return {name: turns.get(name) for name in names}
-
     def _get_next_position(self, session: str) -> int:
         if session not in self._following:
             last = self._store.turns(session=session, start=-1)
@@ -496,7 +462,7 @@ class ImportBatch:
         page = drop_forgotten(self._store, found)
         if lines := found.content.count("\n") - page.content.count("\n"):
             self._skip("page", place, "forgotten", "lines of it", lines)
-        stored = self.met.pages.get(page.name) or next(iter(self._store.pages([page.name])), None)
+        stored = self._met.get(("page", page.name)) or next(iter(self._store.pages([page.name])), None)
         if stored is not None and stored.content == page.content:
             self._skip("page", place, "known", f"page {page.name!r}")
             return
@@ -512,7 +478,7 @@ class ImportBatch:
         pending = self._pages.get(page.name)
         before = stored if pending is None else pending.before
         self._pages[page.name] = Change(before=before, after=after)
-        self.met.pages[page.name] = after
+        self._met["page", page.name] = after
         self.taken["page"] += 1
 
     def _add_missing_lines(self, stored: Page, page: Page) -> Page:
@@ -529,7 +495,7 @@ class ImportBatch:
     def _add_paragraph(self, paragraph: Paragraph, item: FoundValue) -> None:
         if self._is_met(paragraph):
             self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
-        elif self._is_known_paragraph(paragraph, self._find_stored(paragraph) is not None, item.form):
+        elif self._is_known_paragraph(paragraph, item.form):
             self._record_met(paragraph)
             self._skip("paragraph", item.place, "known", f"page {paragraph.page!r}")
         elif self._is_forgotten(paragraph):
@@ -541,21 +507,12 @@ class ImportBatch:
             self._last[paragraph.page] = paragraph.position
             self._take(paragraph)
 
-    def _is_known_paragraph(self, paragraph: Paragraph, is_here: bool, form: str) -> bool:
-        """Whether the log has a paragraph, by id or, for ids derived from the text, by its text.
-
-        A text that the log had twice accounts for two of the source.
-        """
-        name, content = paragraph.page, paragraph.content
-        if not form:
-            return is_here
-        if name not in self.met.had:
-            self.met.had[name] = Counter(each.content for each in self._store.paragraphs(page=name))
-        matched = self.met.found.get((name, content), 0)
-        has_more = self.met.had[name][content] > matched
-        if is_here or has_more:
-            self.met.found[name, content] = matched + 1
-        return is_here or has_more
+    def _is_known_paragraph(self, paragraph: Paragraph, form: str) -> bool:
+        """Whether the log has a paragraph, by id or, for ids derived from the text, by its text."""
+        name = ("log", paragraph.page)
+        if form and name not in self._met:
+            self._met[name] = {each.content for each in self._store.paragraphs(page=paragraph.page)}
+        return bool(self._find_stored(paragraph)) or (bool(form) and paragraph.content in self._met[name])
 
     def _get_last_position(self, page: str) -> float:
         if page not in self._last:
@@ -565,21 +522,12 @@ class ImportBatch:
 
     # -- all of them -----------------------------------------------------------------------------------
 
-    def _find_stored(self, value: _T, known: Mapping[str, _T | None] = MappingProxyType({})) -> _T | None:
-        """Return the stored thing with the same id; the thing itself if that cannot be read.
-
-        Args:
-            known: Stored versions that have been read already, by id.
-        """
-        if value.id in known:
-            return known[value.id]
-        try:
-            return next(iter(get_reader(self._store, get_subject(value))([value.id])), None)
-        except StoreCorrupt:
-            return value  # something that cannot be read is here; it is not to be doubled
+    def _find_stored(self, value: _T) -> _T | None:
+        """Return the stored thing with the same id."""
+        return next(iter(get_reader(self._store, get_subject(value))([value.id])), None)
 
     def _is_met(self, value: Record | Turn | Paragraph) -> bool:
-        return (type(value), value.id) in self.met.ids
+        return (get_subject(value), value.id) in self._met
 
     def _is_forgotten(self, value: Value) -> bool:
         return bool(is_forgotten(self._store, [value]))
@@ -590,7 +538,7 @@ class ImportBatch:
         self.taken[get_subject(value)] += 1
 
     def _record_met(self, value: Record | Turn | Paragraph) -> None:
-        self.met.ids[type(value), value.id] = True
+        self._met[get_subject(value), value.id] = True
 
     def _skip(self, what: What, place: str, why: Reason, detail: str = "", count: int = 1) -> None:
         self.skipped.append(Skipped(what=what, place=place, why=why, detail=detail, count=count))

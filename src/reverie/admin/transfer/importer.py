@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,9 +22,9 @@ from reverie.admin.transfer.batch import (
     ImportBatch,
     ImportTerms,
     Item,
+    Met,
     Reason,
     Revision,
-    SeenItems,
     Skipped,
     What,
 )
@@ -223,7 +223,7 @@ class Importer:
     dry_run: bool = False
     learner: RuleLearner | None = None
     _learned: int = 0
-    _met: SeenItems = field(default_factory=SeenItems)
+    _met: Met = field(default_factory=ChainMap)
     _taken: Counter[str] = field(default_factory=Counter)
     _skipped: list[Skipped] = field(default_factory=list)
     _revised: list[Revision] = field(default_factory=list)
@@ -285,7 +285,7 @@ class Importer:
             return decided
 
         decided = self.writer.retrying(attempt)
-        self._met.accept(decided.met, committed=not self.dry_run)
+        self._met.update(decided.list_met(committed=not self.dry_run))
         self._taken.update(decided.taken)
         self._skipped += decided.skipped
         self._revised += decided.revised

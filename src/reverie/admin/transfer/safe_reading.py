@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, NoReturn
+from typing import IO, Any, BinaryIO, NoReturn, cast
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
@@ -129,10 +129,18 @@ def iter_values(file: IO[bytes]) -> Iterator[tuple[str, Any]]:
     Raises:
         InvalidInput: the first value is broken, or the values are too large.
     """
-    buffer = io.BufferedReader(_Borrowed(file))
+    buffer = io.BufferedReader(cast(io.RawIOBase, file))
     wide = buffer.peek(2).startswith(_WIDE)
     encoding, errors = ("utf-16", "replace") if wide else ("utf-8-sig", "surrogateescape")
     text = io.TextIOWrapper(buffer, encoding, errors, newline="\n")
+    try:
+        yield from _iter_text_values(text)
+    finally:
+        text.detach()
+        buffer.detach()  # others close the file
+
+
+def _iter_text_values(text: io.TextIOWrapper) -> Iterator[tuple[str, Any]]:
     head = text.read(_CHUNK)
     number = 0
     if _has_value_per_line(head):
@@ -149,24 +157,6 @@ def iter_values(file: IO[bytes]) -> Iterator[tuple[str, Any]]:
         if not number:
             raise
         yield f"item {number + 1}", error
-
-
-class _Borrowed(io.RawIOBase):
-    """Open file that others close."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__()
-        self._file = file
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read bytes; return their number."""
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _parse_value(text: str | None) -> Any:
@@ -242,22 +232,6 @@ class TooLarge(InvalidInput):
     """A limit is exceeded."""
 
 
-def read_open_text(file: IO[bytes]) -> str:
-    """Return the text of an open file with its line ends unchanged.
-
-    Raises:
-        TooLarge: it has over 64,000,000 bytes.
-        InvalidInput: it is neither UTF-8 nor marked as UTF-16.
-    """
-    data = file.read(LARGEST_FILE + 1)
-    if len(data) > LARGEST_FILE:
-        raise TooLarge(f"over {LARGEST_FILE:,} bytes")
-    try:
-        return data.decode("utf-16" if data.startswith(_WIDE) else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"not UTF-8 text (byte {error.start}): save it as UTF-8") from None
-
-
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading; pipes and devices are refused, because they may block.
@@ -274,85 +248,6 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         raise InvalidInput(f"{str(path)!r} is no regular file")
     with os.fdopen(handle, "rb") as file:
         yield file
-
-
-# -- archives ----------------------------------------------------------------------------------------------
-
-
-def _open_archive(path: Path) -> zipfile.ZipFile:
-    """Open a zip archive, whose files are read without unpacking them to disk.
-
-    Raises:
-        InvalidInput: it is damaged, has too many files, or names that lead out of it.
-    """
-    try:
-        archive = zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise InvalidInput(f"{path.name}: cannot be opened as a zip archive ({error})") from None
-    names = archive.namelist()
-    if len(names) > MOST_MEMBERS:
-        raise InvalidInput(f"{path.name}: {len(names):,} files in it: at most {MOST_MEMBERS:,} are read")
-    for name in names:
-        parts = PurePosixPath(name.replace("\\", "/")).parts
-        if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
-            raise InvalidInput(
-                f"{path.name}: it names {name!r}, which leads out of it: that is no honest archive"
-            )
-    return archive
-
-
-class _Bounded(_Borrowed):
-    """Packed file with a limit on its unpacked size."""
-
-    def __init__(self, file: IO[bytes], member: zipfile.ZipInfo) -> None:
-        super().__init__(file)
-        self._member = member
-        self._most = min(max(_ALWAYS_ALLOWED, member.compress_size * STEEPEST), LARGEST_MEMBER)
-        self._count = 0
-
-    def readinto(self, buffer: Any) -> int:
-        """Read bytes; raise `TooLarge` after too many."""
-        size = super().readinto(buffer)
-        self._count += size
-        if self._count > self._most:
-            raise TooLarge(
-                f"{self._member.filename!r} unpacks to over {self._most:,} bytes from "
-                f"{self._member.compress_size:,}: that is no honest archive"
-            )
-        return size
-
-
-# -- folders -----------------------------------------------------------------------------------------------
-
-
-def iter_files(folder: Path) -> Iterator[tuple[str, Path | None]]:
-    """Yield every file below a folder by its relative path, in order; None for one that is not read.
-
-    Links are not followed. A folder that is a memory of Reverie, or whose name begins with a dot, is only named,
-    except `.archive`.
-
-    Raises:
-        InvalidInput: a folder may not be read.
-    """
-    yield from _iter_files(folder, "")
-
-
-def _iter_files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InvalidInput(f"{str(folder)!r} cannot be read ({error.strerror})") from None
-    for entry in entries:
-        name = f"{before}{entry.name}"
-        hidden = entry.name.startswith(".") and entry.name != ".archive"
-        is_folder = entry.is_dir(follow_symlinks=False)
-        is_memory = is_folder and os.path.exists(f"{entry.path}/reverie.db")
-        if entry.is_symlink() or hidden or is_memory:
-            yield name, None
-        elif is_folder:
-            yield from _iter_files(Path(entry.path), f"{name}/")
-        else:
-            yield name, Path(entry.path) if entry.is_file(follow_symlinks=False) else None
 
 
 # -- sources -----------------------------------------------------------------------------------------------
@@ -389,16 +284,33 @@ class SourceFile:
         member = self.archive.getinfo(self.name)
         if member.flag_bits & 0x1:
             raise InvalidInput(f"{self.path.name}: {self.name!r} is encrypted: unpack it first")
+        most = min(max(_ALWAYS_ALLOWED, member.compress_size * STEEPEST), LARGEST_MEMBER)
+        if member.file_size > most:  # `zipfile` reads no more than that
+            raise TooLarge(
+                f"{self.name!r} unpacks to over {most:,} bytes from {member.compress_size:,}: "
+                "that is no honest archive"
+            )
         try:
             with self.archive.open(member) as file:
-                yield io.BufferedReader(_Bounded(file, member))
+                yield file
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
             raise InvalidInput(f"{self.path.name}: {self.name!r} is damaged ({error})") from None
 
     def read_text(self) -> str:
-        """Return its text; see `read_open_text`."""
+        """Return its text with its line ends unchanged.
+
+        Raises:
+            TooLarge: it has over 64,000,000 bytes.
+            InvalidInput: it is neither UTF-8 nor marked as UTF-16.
+        """
         with self.open() as file:
-            return read_open_text(file)
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise TooLarge(f"over {LARGEST_FILE:,} bytes")
+        try:
+            return data.decode("utf-16" if data.startswith(_WIDE) else "utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"not UTF-8 text (byte {error.start}): save it as UTF-8") from None
 
     def values(self) -> Iterator[tuple[str, Any]]:
         """Yield its JSON values with their places in the source; see `iter_values`."""
@@ -431,17 +343,16 @@ class Source:
 def open_source(path: Path) -> Iterator[Source]:
     """Open a file, a folder or a zip archive.
 
+    Links are not followed. A folder that is a memory of Reverie, or whose name begins with a dot, is only named,
+    except `.archive`.
+
     Raises:
         InvalidInput: it cannot be read.
     """
-    try:
-        is_folder = path.is_dir()
-    except OSError as error:
-        raise InvalidInput(f"{str(path)!r} cannot be read ({error.strerror})") from None
-    if is_folder:
-        found = sorted(iter_files(path))
-        files = (SourceFile(name, name, file) for name, file in found if file is not None)
-        yield Source(path, tuple(files), tuple(name for name, file in found if file is None))
+    if path.is_dir():
+        found = dict(_iter_files(path, ""))
+        files = (SourceFile(name, name, file) for name, file in sorted(found.items()) if file is not None)
+        yield Source(path, tuple(files), tuple(name for name in sorted(found) if found[name] is None))
         return
     with open_file(path) as opened:
         is_archive = opened.read(4) == b"PK\x03\x04"
@@ -451,3 +362,44 @@ def open_source(path: Path) -> Iterator[Source]:
     with _open_archive(path) as archive:
         names = sorted(member.filename for member in archive.infolist() if not member.is_dir())
         yield Source(path, tuple(SourceFile(name, f"{path.name}/{name}", path, archive) for name in names))
+
+
+def _iter_files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
+    """Yield every file below a folder by its relative path; None for one that is not read."""
+    try:
+        entries = list(os.scandir(folder))
+    except OSError as error:
+        raise InvalidInput(f"{str(folder)!r} cannot be read ({error.strerror})") from None
+    for entry in entries:
+        name = f"{before}{entry.name}"
+        hidden = entry.name.startswith(".") and entry.name != ".archive"
+        is_folder = entry.is_dir(follow_symlinks=False)
+        is_memory = is_folder and os.path.exists(f"{entry.path}/reverie.db")
+        if entry.is_symlink() or hidden or is_memory:
+            yield name, None
+        elif is_folder:
+            yield from _iter_files(Path(entry.path), f"{name}/")
+        else:
+            yield name, Path(entry.path) if entry.is_file(follow_symlinks=False) else None
+
+
+def _open_archive(path: Path) -> zipfile.ZipFile:
+    """Open a zip archive, whose files are read without unpacking them to disk.
+
+    Raises:
+        InvalidInput: it is damaged, has too many files, or names that lead out of it.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise InvalidInput(f"{path.name}: cannot be opened as a zip archive ({error})") from None
+    names = archive.namelist()
+    if len(names) > MOST_MEMBERS:
+        raise InvalidInput(f"{path.name}: {len(names):,} files in it: at most {MOST_MEMBERS:,} are read")
+    for name in names:
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
+            raise InvalidInput(
+                f"{path.name}: it names {name!r}, which leads out of it: that is no honest archive"
+            )
+    return archive

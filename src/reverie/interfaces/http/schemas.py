@@ -592,7 +592,7 @@ class ForgetInput(Form):
     scope: str | None = None
     match: str | None = None
     request: str | None = None
-    turns: bool | None = None
+    turns: bool = False
 
 
 class ForgetOrder(ForgetInput):

@@ -231,7 +231,6 @@ def forget(
     if not ids and all(selection[name] is None for name in ("session", "scope", "match", "request")):
         _list_requests(context)
         return
-    selection["turns"] = selection["turns"] or None
     with context.memory() as memory:
         if drop:
             request = memory.forget_requests.drop(selection["request"] or "")
