@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,8 +21,7 @@ from reverie.stores.postgres.statements import build_parameters
 
 _THING = (
     "space", "subject", "key", "id", "scope", "at", "updated_at", "kind", "layer", "origin", "category", "tags",
-    "pinned", "importance", "confidence", "fingerprint", "searched", "length", "voice", "cues", "dates", "terms",
-    "body",
+    "pinned", "importance", "confidence", "fingerprint", "body",
 )  # fmt: skip
 _JOURNAL = ("space", "sequence", "batch", "key", "subject", "id", "at", "actor", "note", "operation", "after")
 
@@ -64,16 +62,6 @@ class Loader:
                 progress("filled", done)
         return len(missing)
 
-    def make_postings(self, progress: Callable[[str, int], object]) -> None:
-        """Make the postings of all memories that `fill` has filled and that have none."""
-        with self.connect() as connection:
-            rows = connection.execute(
-                "SELECT id FROM reverie.space WHERE NOT has_postings AND starts_with(name, 'memory-')"
-            ).fetchall()
-            for done, (space,) in enumerate(rows, start=1):
-                connection.execute("SELECT reverie.make_postings(%s, '10s', false)", [space])
-                progress("postings of", done)
-
     def _fill_one(self, connection: psycopg.Connection, memory: int) -> None:
         first = memory * self.each
         records = [
@@ -88,7 +76,6 @@ class Loader:
             ).fetchone() or (0,)
             values = build_parameters(
                 make_additions(*records),
-                analyze,
                 space=space,
                 patience="10s",
                 actor="load",
@@ -97,16 +84,6 @@ class Loader:
             )
             _copy(connection, "thing", _THING, _iterate_things(records, values))
             _copy(connection, "journal", _JOURNAL, _iterate_changes(records, values))
-            tokens: Counter[str] = Counter()
-            for record, length in zip(records, values["lengths"], strict=True):
-                tokens["*"] += length
-                tokens[f"={record.scope}"] += length
-            for area, count in tokens.items():
-                passages = sum(area in ("*", f"={record.scope}") for record in records)
-                connection.execute(
-                    "INSERT INTO reverie.measure VALUES (%s, 'record', %s, '', %s, %s)",
-                    [space, area, passages, count],
-                )
             connection.execute(
                 "UPDATE reverie.space SET sequence = %s, record_sequence = %s, commits = 1 WHERE id = %s",
                 [len(records), len(records), space],
@@ -128,8 +105,7 @@ def _iterate_things(records: Sequence[Record], values: dict[str, Any]) -> Iterat
             values["space"], "record", number + 1, record.id, record.scope, to_microseconds(record.created_at),
             to_microseconds(record.updated_at), record.kind, record.layer, record.origin, record.category,
             [tag.casefold() for tag in record.tags], record.pinned, record.importance, record.confidence,
-            values["fingerprints"][number], True, values["lengths"][number], values["voices"][number],
-            values["cues"][number], values["dates"][number], values["terms"][number], values["afters"][number],
+            values["fingerprints"][number], values["afters"][number],
         )  # fmt: skip
 
 

@@ -64,16 +64,11 @@ def connect(server: PostgresServer) -> psycopg.Connection:
 
 
 def compare_one_writer(server: PostgresServer, saves: int) -> None:
-    """Alternate one insert and one save, without and with tables for search, so that all see the same machine."""
-    with (
-        connect(server) as connection,
-        closing(open_store(server)) as store,
-        closing(open_store(server, "&index=tables")) as searched,
-    ):
+    """Alternate one insert and one save, so that both see the same machine."""
+    with connect(server) as connection, closing(open_store(server)) as store:
         acts: dict[str, Callable[[], object]] = {
             "insert": lambda: insert(connection),
             "save": lambda: save(store),
-            "with tables": lambda: save(searched),
         }
         took: dict[str, list[float]] = {name: [] for name in acts}
         for number in range(saves + 50):
@@ -86,22 +81,16 @@ def compare_one_writer(server: PostgresServer, saves: int) -> None:
         ("median", statistics.median),
         ("fastest tenth", lambda of: statistics.quantiles(of, n=10)[0]),
     ):
-        bare, plain, tables = (figure(times) for times in took.values())
-        print(f"one writer, {how}: bare insert {bare:.2f} ms, save {plain:.2f} ms, ratio {plain / bare:.2f}; "
-              f"with tables for search {tables:.2f} ms, ratio {tables / bare:.2f}")  # fmt: skip
+        bare, plain = (figure(times) for times in took.values())
+        print(f"one writer, {how}: bare insert {bare:.2f} ms, save {plain:.2f} ms, ratio {plain / bare:.2f}")
 
 
 def compare_processors(server: PostgresServer, saves: int) -> None:
     """Print the time of the processor that one insert and one save take in the client and in the server."""
-    with (
-        connect(server) as connection,
-        closing(open_store(server)) as store,
-        closing(open_store(server, "&index=tables")) as searched,
-    ):
+    with connect(server) as connection, closing(open_store(server)) as store:
         acts: dict[str, Callable[[], object]] = {
             "bare insert": lambda: insert(connection),
             "save": lambda: save(store),
-            "save with tables for search": lambda: save(searched),
         }
         for name, act in acts.items():
             for _ in range(50):
@@ -135,15 +124,11 @@ def compare_eight(server: PostgresServer, saves: int) -> None:
 
 
 def compare_searches(server: PostgresServer, searches: int, folder: Path) -> None:
-    """Alternate one search in a folder, in a database and by its tables, each of the same thousand texts."""
+    """Alternate one search in a folder and one in a database, each of the same thousand texts."""
     texts = Texts()
     with tempfile.TemporaryDirectory(dir=folder) as place, ExitStack() as stack:
         settings = Settings(embedder=None, dream_interval=None, index_cache=f"{place}/indexes")
-        urls = [
-            f"{place}/memory",
-            server.url(uuid.uuid4().hex),
-            server.url(uuid.uuid4().hex) + "&index=tables",
-        ]
+        urls = [f"{place}/memory", server.url(uuid.uuid4().hex)]
         memories = [stack.enter_context(Memory.open(url, settings=settings)) for url in urls]
         took: list[list[float]] = [[] for _ in memories]
         for memory in memories:
@@ -156,10 +141,10 @@ def compare_searches(server: PostgresServer, searches: int, folder: Path) -> Non
                 start = time.perf_counter()
                 memory.search(question, sources="records")
                 took[place_of].append((time.perf_counter() - start) * 1000)
-    local, plain, tables = (statistics.median(times) for times in took)
+    local, plain = (statistics.median(times) for times in took)
     slow = statistics.quantiles(took[-1], n=20)[-1]
     print(f"search of {_SEARCHED:,} texts, median: folder {local:.2f} ms, database {plain:.2f} ms, "
-          f"ratio {plain / local:.2f}; by tables {tables:.2f} ms, p95 {slow:.2f} ms")  # fmt: skip
+          f"ratio {plain / local:.2f}, p95 {slow:.2f} ms")  # fmt: skip
 
 
 def run_at_once(jobs: list[Callable[[], object]]) -> float:

@@ -37,24 +37,18 @@ from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
 
 _STEPS = (0.125, 0.25, 0.5, 1.0)
-_TABLES = "&index=tables"
-_PLANNED = 12
-"""Searches of a connection before its queries are planned once."""
 _QUIET = Settings(embedder=None, dream_interval=None)
 """Nothing works beside a search: an embedding model that is installed would take both processor cores."""
 _SIZES = (
     "SELECT sum(pg_table_size(c.oid)) FILTER (WHERE c.relname LIKE 'thing%'), "
     "sum(pg_indexes_size(c.oid)) FILTER (WHERE c.relname LIKE 'thing%'), "
     "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname LIKE 'journal%'), "
-    "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname LIKE 'posting%'), "
-    "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname !~ '^(thing|journal|posting)') "
+    "sum(pg_total_relation_size(c.oid)) FILTER (WHERE c.relname !~ '^(thing|journal)') "
     "FROM pg_class AS c WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind = 'r'"
 )
 _COLUMNS = (
-    "records", "memories", "load ms", "table B", "indexes B", "journal B", "postings B", "rest B", "save ms",
-    "sequence ms", "claim ms", "first search ms", "search ms", "index B", "save with tables ms",
-    "first search by tables ms", "search by tables p50 ms", "p95 ms", "CPU ms",
-    "server CPU ms",
+    "records", "memories", "load ms", "table B", "indexes B", "journal B", "rest B", "save ms",
+    "sequence ms", "claim ms", "first search ms", "search ms", "index B",
 )  # fmt: skip
 
 
@@ -95,7 +89,6 @@ def run(loader: Loader, options: argparse.Namespace, cache: Path) -> None:
         if not filled and share < 1:
             continue  # it was loaded, and measured, by an earlier run, and what came after is there too
         load_ms = (time.perf_counter() - began) * 1000 / max(1, filled * loader.each)
-        loader.make_postings(tell)
         cells = measure(loader, wanted, cache / str(wanted), options.samples)
         shown = [f"{wanted * loader.each:,}", f"{wanted:,}", f"{load_ms:,.2f}" if filled else "–"]
         shown += [f"{cell:,.2f}" for cell in cells]
@@ -127,25 +120,22 @@ def measure(loader: Loader, memories: int, cache: Path, samples: int) -> list[fl
         indexes.append(
             sum(os.path.getsize(file) for file in folder.rglob("*") if file.is_file()) / loader.each
         )
-    by_tables = measure_tables(loader, memories, chance, samples)
-    saves = [time_saves(loader, chance, memories, samples, has_postings=has) for has in (False, True)]
+    save = time_saves(loader, chance, memories, samples)
     with closing(WorkQueue(database)) as queue:
         claims = [time_call(queue.claim) for _ in range(min(samples, memories))]
     fastest = [min(times) for times in (sequences, claims, firsts, searches)]
-    return [*sizes, saves[0], *fastest, statistics.median(indexes), saves[1], *by_tables]
+    return [*sizes, save, *fastest, statistics.median(indexes)]
 
 
-def time_saves(
-    loader: Loader, chance: random.Random, memories: int, samples: int, *, has_postings: bool
-) -> float:
+def time_saves(loader: Loader, chance: random.Random, memories: int, samples: int) -> float:
     """Return the milliseconds of the fastest save, into memories of their own, so that others stay as they are.
 
     The first save of a connection is not counted: the server compiles the function of a commit then.
     """
     times = []
     for _ in range(samples):
-        url = loader.server.url(f"saved-{chance.randrange(memories)}{has_postings}")
-        with closing(PostgresStore(url + _TABLES * has_postings, analyse=analyze)) as store:
+        url = loader.server.url(f"saved-{chance.randrange(memories)}")
+        with closing(PostgresStore(url, analyse=analyze)) as store:
             for is_first in (True, False):
                 number = secrets.randbits(40)  # another one in each run, since saves stay
                 text = loader.texts.text(number % 1_000_000)
@@ -153,36 +143,6 @@ def time_saves(
                 took = time_call(lambda s=store, r=one: s.commit(make_additions(r), actor="b", at=NOW))
                 times += [] if is_first else [took]
     return min(times)
-
-
-def measure_tables(loader: Loader, memories: int, chance: random.Random, samples: int) -> list[float]:
-    """Return the time of the first search of a memory by tables, and the median and 95th of others.
-
-    Each question is asked once, so nothing that was counted for it is remembered. The first of a connection are not
-    counted: the server plans each of them. The last figures are the time of the processor in this process and in the
-    server.
-    """
-    firsts, times, cpu, server_cpu = [], [], [], []
-    for _ in range(max(10, samples // 2)):
-        memory = chance.randrange(memories)
-        with Memory.open(loader.url(memory) + _TABLES, settings=_QUIET) as opened:
-            question = ask(loader, chance, memory)
-            firsts.append(time_call(lambda m=opened, q=question: m.search(q, sources="records")))
-            for _ in range(_PLANNED):
-                opened.search(ask(loader, chance, memory), sources="records")
-            for _ in range(20):
-                question = ask(loader, chance, memory)
-                own, began = loader.server.read_cpu(), time.process_time()
-                times.append(time_call(lambda m=opened, q=question: m.search(q, sources="records")))
-                cpu.append((time.process_time() - began) * 1000)
-                server_cpu.append((loader.server.read_cpu() - own) * 1000)
-    return [
-        min(firsts),
-        statistics.median(times),
-        statistics.quantiles(times, n=20)[-1],
-        statistics.median(cpu),
-        statistics.median(server_cpu),
-    ]
 
 
 def ask(loader: Loader, chance: random.Random, memory: int) -> str:

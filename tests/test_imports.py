@@ -71,7 +71,7 @@ def test_a_prompt_is_answered_without_what_only_others_need(tmp_path: Path) -> N
         admin aio consolidation.flows consolidation.inputs consolidation.passes domain.similarity.deduplication
         domain.similarity.three_way_merge evals files.folder files.hand_edits
         integrations interfaces.cli interfaces.http interfaces.mcp llm.provider
-        search.index.table_index search.vectors snapshot stores.in_memory stores.postgres
+        search.vectors snapshot stores.in_memory stores.postgres
         stores.sqlite.check stores.sqlite.rewriting tools
     """
     assert list_below(imported, *(f"reverie.{part}" for part in unneeded.split())) == []

@@ -33,7 +33,6 @@ from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES, SearchRequest
-from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.search_index import FOLD_AT, SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.searcher import Searcher
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from reverie.search.index.candidates import IndexCache
     from reverie.search.vectors.vector_index import VectorIndex
     from reverie.snapshot import Snapshot
-    from reverie.stores.postgres.statements import PostingTables
 
 _log = logging.getLogger("reverie")
 
@@ -105,7 +103,6 @@ class Memory(ScopedMemory):
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
         cache: IndexCache | None = None,
-        postings: PostingTables | None = None,
     ) -> None:
         """Assemble a memory over a store; `Memory.open` is the usual way.
 
@@ -120,7 +117,6 @@ class Memory(ScopedMemory):
             model: The model for background thinking; None takes the setting `model`.
             embedder: The embedder, which turns texts into vectors; None takes the setting `embedder`.
             cache: The place of the search index where there is no folder; closed with the memory.
-            postings: Postings of the database, which are searched in place of an index; None for an index.
         """
         if isinstance(store, str | os.PathLike):
             raise TypeError(
@@ -138,7 +134,7 @@ class Memory(ScopedMemory):
         derived = path if cache is None else cache.path
         self._derived = None if self.is_read_only else derived
         indexed = None if self._derived is None else self._derived / "index" / FORMAT
-        self._index = _create_index(store, indexed, postings)
+        self._index = SearchIndex(store, indexed)
         if settings.telemetry:
             require_telemetry()
         wanted = settings.embedder if embedder is None else embedder
@@ -228,8 +224,7 @@ class Memory(ScopedMemory):
 
         A folder that cannot be written, as on a read-only mount, can be read. Its search index is built in memory
         then, and hand edits are not imported. A memory in a database has no readable files; its search index is in
-        a cache on this machine (setting `index_cache`), and is built when it is first used here. With `index=tables`
-        in the URL it is in the database, and nothing is stored on this machine.
+        a cache on this machine (setting `index_cache`), and is built when it is first used here.
 
         Returns:
             The memory; close it, or use it in a `with` statement. A memory that nothing refers to any more is released
@@ -272,11 +267,10 @@ class Memory(ScopedMemory):
             with ExitStack() as opened:
                 shared = PostgresStore(path, analyse=analyze, create=create, **waiting)
                 opened.callback(shared.close)
-                cache = None
-                if shared.postings is None:
-                    cache = _open_cache(shared.identity, shared.origin, settings or Settings())
-                    opened.callback(cache.close)
-                memory = build(shared, profile=profile_folder, cache=cache, postings=shared.postings)
+                cache = _open_cache(shared.identity, shared.origin, settings or Settings())
+                opened.callback(cache.close)
+                shared.keep_passages(find_passages(cache.path))
+                memory = build(shared, profile=profile_folder, cache=cache)
                 opened.pop_all()
         else:
             folder = resolve_folder(path)
@@ -481,7 +475,7 @@ class Memory(ScopedMemory):
 class _FollowingIndexes:
     """The indexes of a memory, which the folder of files calls too."""
 
-    def __init__(self, index: CandidateIndex, vectors: VectorIndex | None) -> None:
+    def __init__(self, index: SearchIndex, vectors: VectorIndex | None) -> None:
         self._index = index
         self._vectors = vectors
         self._unfollowed = 0
@@ -503,7 +497,7 @@ class _Followers:
     nobody uses, and its files and connections are closed as soon as the last reference to it is gone.
     """
 
-    def __init__(self, index: CandidateIndex, vectors: VectorIndex | None) -> None:
+    def __init__(self, index: SearchIndex, vectors: VectorIndex | None) -> None:
         self.indexes = _FollowingIndexes(index, vectors)
         self.folder: MemoryFolder | None = None
 
@@ -518,15 +512,6 @@ class _Followers:
         """Import what a person changed in the files."""
         if self.folder is not None:
             self.folder.refresh()
-
-
-def _create_index(store: Store, folder: Path | None, postings: PostingTables | None) -> CandidateIndex:
-    """Return the index of a store: in a folder, in main memory without one, or the postings of a database."""
-    if postings is None:
-        return SearchIndex(store, folder)
-    from reverie.search.index.table_index import TableIndex  # here: most memories are in a folder
-
-    return TableIndex(store, postings)
 
 
 class _SessionOpener(NamedTuple):

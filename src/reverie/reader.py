@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reverie.consolidation.pair_judge import PairJudge
     from reverie.repositories.prompt_log import PromptLog
     from reverie.repositories.subjects import SubjectIndex
-    from reverie.search.index.candidates import CandidateIndex
+    from reverie.search.index.search_index import SearchIndex
     from reverie.search.searcher import LeftOut
     from reverie.search.vectors.vector_index import VectorIndex
 
@@ -409,7 +409,7 @@ class MemoryReader:
 
 def create_searcher(
     store: Store,
-    index: CandidateIndex,
+    index: SearchIndex,
     *,
     clock: Clock,
     settings: Settings,

@@ -21,7 +21,7 @@ from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.prompt_log import PromptLog
 from reverie.repositories.records import RecordRepository
 from reverie.repositories.wishes import ForgetRequests
-from reverie.search.index.candidates import CandidateIndex
+from reverie.search.index.search_index import SearchIndex
 from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import StoreOnServer, StoreProblem
@@ -68,7 +68,7 @@ class Administration:
     def __init__(
         self,
         writer: StoreWriter,
-        index: CandidateIndex,
+        index: SearchIndex,
         records: RecordRepository,
         *,
         vectors: VectorIndex | None = None,

@@ -40,7 +40,8 @@ from reverie.files.layout import (
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
-from reverie.search.index.candidates import CandidateIndex, compare_index
+from reverie.search.index.candidates import compare_index
+from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
 from reverie.stores.protocol import RepairReport, Store
@@ -498,7 +499,7 @@ class Doctor:
     """
 
     store: Store
-    index: CandidateIndex
+    index: SearchIndex
     path: Path | None
     vectors: VectorIndex | None
     files: MemoryFolder | None

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reverie.domain.filter import Filter
-from reverie.search.index.candidates import CandidateIndex, IndexStatus
+from reverie.search.index.candidates import IndexStatus
+from reverie.search.index.search_index import SearchIndex
 from reverie.stores.protocol import ServerStatus, Store, StoreOnServer
 from reverie.stores.redacting import unwrap
 
@@ -76,7 +77,7 @@ FAILURES = (
 """Steps whose failures are counted, as in `Stats.failed`; in the store their counters end in `.failed`."""
 
 
-def compute_stats(store: Store, index: CandidateIndex, *, now: datetime, path: Path | None) -> Stats:
+def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path | None) -> Stats:
     """Return the numbers of a whole memory, in all scopes."""
     live = Filter(alive_at=now)
     by_kind = store.tally("kind", live)

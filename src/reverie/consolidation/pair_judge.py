@@ -28,7 +28,7 @@ from reverie.domain.similarity.pair_model import (
 )
 from reverie.domain.text.tokenizer import tokenize
 from reverie.repositories.records import COMPATIBLE
-from reverie.search.index.candidates import CandidateIndex
+from reverie.search.index.search_index import SearchIndex
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import NestedChange, iter_rows_forwards, read_or_none
 from reverie.stores.writer import StoreWriter
@@ -80,7 +80,7 @@ def _is_compared(record: Record, scope: str, now: datetime) -> bool:
 class PairJudge:
     """Judge of changed records. Safe to use from several threads and processes."""
 
-    def __init__(self, writer: StoreWriter, index: CandidateIndex, vectors: VectorIndex | None) -> None:
+    def __init__(self, writer: StoreWriter, index: SearchIndex, vectors: VectorIndex | None) -> None:
         """Create a judge.
 
         Args:

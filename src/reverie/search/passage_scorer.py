@@ -13,7 +13,7 @@ from reverie.search import fusion, scoring, updates
 from reverie.search.fusion import FusedPassage
 from reverie.search.headlines import HeadlineIndex
 from reverie.search.hits import SearchRequest
-from reverie.search.index.candidates import CandidateIndex
+from reverie.search.index.search_index import SearchIndex
 from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
 from reverie.search.query import ParsedQuery
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
@@ -47,9 +47,7 @@ class WordCounts:
 class ScopeStatistics:
     """Counts over the scopes of a request. Safe to use from several threads."""
 
-    def __init__(
-        self, store: Store, index: CandidateIndex, pages: PageIndex, headlines: HeadlineIndex
-    ) -> None:
+    def __init__(self, store: Store, index: SearchIndex, pages: PageIndex, headlines: HeadlineIndex) -> None:
         """Count passages in `store` and `pages`, and words in `index`; headlines do not count as records."""
         self._store = store
         self._index = index
@@ -132,7 +130,7 @@ class PassageScorer(NamedTuple):
     """
 
     store: Store
-    candidates: CandidateIndex
+    candidates: SearchIndex
     statistics: ScopeStatistics
     clock: Clock
     settings: RankingSettings

@@ -48,7 +48,7 @@ from reverie.search.hits import (
     validate_request,
     wrap_value,
 )
-from reverie.search.index.candidates import CandidateIndex
+from reverie.search.index.search_index import SearchIndex
 from reverie.search.page_index import PageIndex
 from reverie.search.passage_scorer import PassageScorer, ScopeStatistics, ScoredPassage
 from reverie.search.query import ParsedQuery, parse_query
@@ -257,7 +257,7 @@ class Searcher:
     def __init__(
         self,
         store: Store,
-        index: CandidateIndex,
+        index: SearchIndex,
         *,
         clock: Clock,
         settings: RankingSettings,

@@ -11,19 +11,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, TextExists
 from reverie.domain.filter import Filter
-from reverie.domain.page import Page, Paragraph
+from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import NOTHING, Record, move_former_metadata
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.codec import ENTRIES, RECORDS, Row, UnreadableRow, count_positions, from_document
+from reverie.stores.codec import ENTRIES, TABLES, Row, UnreadableRow, count_positions
 from reverie.stores.protocol import Order, Store
+
+if TYPE_CHECKING:
+    from reverie.stores.sqlite.derived import DerivedDatabase
 
 _log = logging.getLogger("reverie")
 
@@ -185,9 +188,6 @@ def translating_damage() -> Iterator[None]:
 # metadata to fields, and records get the fingerprints of today. Of live records with the same text, one stays.
 
 
-MIGRATOR = "reverie"
-
-
 def move_fields(record: Record) -> Record:
     """Return a record with the facts in its metadata as fields."""
     moved = move_former_metadata({"archived_at": record.archived_at, "metadata": record.metadata})
@@ -196,18 +196,6 @@ def move_fields(record: Record) -> Record:
         return record
     moved["replaces"] = tuple(moved.get("replaces", ()))
     return replace(record, metadata=MappingProxyType(metadata) if metadata else NOTHING, **moved)
-
-
-def read_moved(document: str | None) -> Record | None:
-    """Return the record of a document in the journal if its fields move; None otherwise, or if it cannot be read."""
-    if document is None or '"metadata"' not in document:
-        return None
-    try:
-        record = from_document(RECORDS, document)
-    except UnreadableRow:
-        return None
-    moved = move_fields(record)
-    return None if moved is record else moved
 
 
 def find_merges(records: Iterable[Record], *, now: datetime) -> list[Change]:
@@ -225,7 +213,12 @@ def find_merges(records: Iterable[Record], *, now: datetime) -> list[Change]:
 # -- filters and queries -------------------------------------------------------------------------------
 
 _ALL = 2**63 - 1
+MARKED = ("at", "batch", "actor", "operation")
+"""Columns of an entry of the journal that tell one history from another."""
+
 _CHUNK = 500  # values in one statement
+# Not the bare column: SQLite would scan a whole log by its index to find one key.
+_LIVE = {"record": "it.archived_at IS NULL", "turn": "true", "paragraph": f"it.page || '' = '{HISTORY}'"}
 
 
 class Conditions(ABC):
@@ -359,12 +352,11 @@ class SQLStore(ABC):
     """Number of a row, and the end of a query that counts rows."""
 
     _analyse: Analyse
+    _derived: DerivedDatabase
 
     @abstractmethod
-    def live(
-        self, subject: Searchable, *, after: int = 0, limit: int = 1000
-    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Return live passages and their values by ascending key, for building an index."""
+    def sequence(self) -> int:
+        """Return the number of the newest journal row; 0 if there is none."""
 
     @abstractmethod
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -401,16 +393,14 @@ class SQLStore(ABC):
         """Return entries of the journal, with an id only those of the thing that has it."""
 
     @abstractmethod
-    def _get_known_measures(self) -> dict[str, list[Sequence[Any]]]:
-        """Return the counters that the thread's view has read by area, to be added to."""
+    def read_searched(
+        self, subject: Searchable, keys: Sequence[int]
+    ) -> list[tuple[int, Record | Turn | Paragraph, int | None, str]]:
+        """Return those of some values that are searched: key, value, key of a turn's session, document."""
 
     @abstractmethod
-    def _read_measures(self, areas: Sequence[str]) -> Iterable[Sequence[Any]]:
-        """Return area, subject, voice, passages and tokens of the counters of areas."""
-
-    @abstractmethod
-    def _count_records(self, wanted: Filter) -> tuple[int, int]:
-        """Return the number of the records that match a filter, and of their tokens."""
+    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """Return the rows of a query from the present state, which may be newer than the one that this thread sees."""
 
     def _read(self, columns: str, table: str, where: Conditions | None = None, end: str = "") -> list[Row]:
         """Return columns of the rows of a table that belong to this memory."""
@@ -580,33 +570,45 @@ class SQLStore(ABC):
 
     # -- for search -----------------------------------------------------------------------------------
 
+    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
+        """Return live passages by key, in any order; unknown and archived ones are left out."""
+        return self._derived.read_passages(self, subject, keys, around)
+
+    def live(
+        self, subject: Searchable, *, after: int = 0, limit: int = 1000
+    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
+        """Return live passages and their values by ascending key, for building an index."""
+        table = TABLES[subject].name
+        end = f" ORDER BY it.key{format_limit(limit)}"
+        while True:
+            where = self._where(table)
+            where.add(f"{_LIVE[subject]} AND it.key > ?", after)
+            if not (keys := [key for (key,) in self._read("it.key", table, where, end)]):
+                return []
+            values = {key: value for key, value, _, _ in self.read_searched(subject, keys)}
+            if found := sorted(self.passages(subject, list(values))):
+                return [(passage, values[passage.key]) for passage in found]
+            after = keys[-1]  # not one of them can be read: an empty answer would mean the end
+
     def measure(
         self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
     ) -> CollectionStats:
         """Count the live passages and tokens of some scopes (None: of all), exactly."""
-        if category is not None:
-            wanted = Filter(scopes=None if scopes is None else tuple(scopes), categories=(category,))
-            passages, tokens = self._count_records(wanted) if subject == "record" else (0, 0)
-            return CollectionStats(passages=passages, tokens=int(tokens))
-        areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
-        known = self._get_known_measures()
-        if missing := [area for area in areas if area not in known]:
-            known |= {area: [] for area in missing}
-            for area, *row in self._read_measures(missing):
-                known[area].append(row)
-        counted = [row for area in areas for row in known[area] if row[0] == subject]
-        readable = [
-            row
-            for row in counted
-            if type(row[1]) is str and int is type(row[2]) is type(row[3]) and min(row[2:4]) >= 0
-        ]
-        if len(readable) < len(counted):
-            _log.warning("a counter of %ss cannot be read and is left out: run check()", subject)
-        return CollectionStats(
-            passages=sum(row[2] for row in readable),
-            tokens=sum(row[3] for row in readable),
-            speakers=frozenset(row[1] for row in readable if row[1]),
-        )
+        return self._derived.measure(self, subject, scopes, category)
+
+    def read_changed_keys(self, after: int, limit: int) -> list[Row]:
+        """Return number, subject and key of the entries of the journal after a number."""
+        where = self._where("journal")
+        where.add("it.sequence > ?", after)
+        end = f" ORDER BY it.sequence{format_limit(limit)}"
+        return self._read("it.sequence, it.subject, it.key", "journal", where, end)
+
+    def read_mark(self, sequence: int) -> str | None:
+        """Return a text that another store, or another history of this one, has not for a number of the journal."""
+        where = self._where("journal")
+        where.add("it.sequence = ?", sequence)
+        sql = f"SELECT {', '.join(MARKED)} FROM {self._name('journal')} WHERE {where}"
+        return next((" ".join(map(str, row)) for row in self._rows_now(sql, where.values)), None)
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of passages whose stored words differ from what the analyzer makes of their texts."""
@@ -617,6 +619,11 @@ class SQLStore(ABC):
                 after = found[-1][0].key
             after = 0
         return stale
+
+    def refresh_analyses(self) -> None:
+        """Analyse every text again."""
+        self._derived.clear()
+        self._derived.follow(self)
 
     # -- what is not in the journal ---------------------------------------------------------------------
 

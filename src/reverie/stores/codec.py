@@ -21,17 +21,13 @@ from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, T
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Analyse, AnalyzedText
+from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
 
 Row = tuple[Any, ...]
 
 T = TypeVar("T")
-
-ANALYSIS_COLUMNS = ("length", "voice", "cues", "dates", "terms")
-"""Columns of an analysis. `voice` is the speaker in lower case."""
 
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 """Encoder of all JSON in this module."""
@@ -407,24 +403,6 @@ def count_positions(last: Any, session: str) -> int:
             f"a turn of session {session!r} has a position that is no number: run `reverie doctor --fix`"
         )
     return int(last) + 1
-
-
-# -- analyses ------------------------------------------------------------------------------------------
-
-
-def analyze_searched(value: Value | None, analyse: Analyse) -> AnalyzedText | None:
-    """Return the analysis of a value that is searched; None for any other."""
-    if isinstance(value, Record | Turn) or (isinstance(value, Paragraph) and value.page == HISTORY):
-        return analyse(value)
-    return None
-
-
-def analyze_columns(value: Value, analyse: Analyse) -> Row:
-    """Return the columns of the analysis of a value; they are empty for one that is not searched."""
-    analysis = analyze_searched(value, analyse)
-    if analysis is None:
-        return 0, "", "", "", ""
-    return analysis.length, analysis.speaker, analysis.cues, analysis.dates, analysis.terms
 
 
 # -- documents -----------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class InMemoryStore(SQLiteStore):
     def __init__(self, *, analyse: Analyse, prepare: Callable[[], None] | None = None) -> None:
         self._analyse = analyse
         self._connections = _MemoryConnections(prepare)
-        self._derived = DerivedDatabase(None, self._connections, analyse=analyse)
+        self._derived = DerivedDatabase(None, analyse=analyse)
 
     def fill(self, values: Mapping[int, Value], *, at: datetime) -> None:
         """Add values under their keys, as if all had been saved at one moment.

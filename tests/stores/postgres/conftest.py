@@ -14,8 +14,6 @@ import pytest
 from tests.profiles import THOROUGH
 from tests.stores.postgres.server import OWNER, CannotStart, PostgresServer, find_binaries
 
-_PARTITIONS = {"0..31": "0..3", "MODULUS 32": "MODULUS 4"}
-
 _SUPPORTED = (18, 15)
 
 
@@ -79,12 +77,8 @@ def _partition_less(monkeypatch: pytest.MonkeyPatch) -> None:
         return
     from reverie.stores.postgres import schema
 
-    steps = []
-    for number, name, statements in schema.list_migrations():
-        for part, other in _PARTITIONS.items():
-            statements = statements.replace(part, other)
-        steps.append((number, name, statements))
-    monkeypatch.setattr(schema, "list_migrations", lambda: list(steps))
+    tables = schema.read_tables().replace("0..31", "0..3").replace("MODULUS 32", "MODULUS 4")
+    monkeypatch.setattr(schema, "read_tables", lambda: tables)
 
 
 @pytest.fixture(scope="session", autouse=True)

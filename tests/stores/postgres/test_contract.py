@@ -1,7 +1,7 @@
 """The store in PostgreSQL does what the protocol says, and nothing that the in-memory one would not do.
 
-Every day the contract runs on the newest installed version. In the slow suite it also runs on the other versions, with
-postings in the database, behind pgbouncer (`test_pgbouncer.py`), and with random operations.
+Every day the contract runs on the newest installed version. In the slow suite it also runs on the other versions and
+behind pgbouncer (`test_pgbouncer.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from hypothesis import settings
 
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
-from tests.profiles import THOROUGH
 from tests.profiles import examples as scale_examples
 from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse
@@ -25,11 +24,10 @@ class OnServer:
     """Memories of a server, one for each folder that a test opens a store at."""
 
     server: ClassVar[PostgresServer]
-    options: ClassVar[str] = ""
 
     def open_store(self, place: Path) -> Store:
         memory = hashlib.sha256(str(place).encode()).hexdigest()
-        return PostgresStore(self.server.url(memory) + self.options, analyse=analyse)
+        return PostgresStore(self.server.url(memory), analyse=analyse)
 
 
 class OnEveryServer(OnServer):
@@ -54,10 +52,6 @@ class PostgresMachine(OnServer, StoreStateMachine):
     pass
 
 
-class PostingsMachine(PostgresMachine):
-    options = "&index=tables"
-
-
 def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> type:
     case = machine.TestCase
     case.settings = settings(
@@ -70,15 +64,3 @@ def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> ty
 
 class TestPostgresMachine(OnNewestServer, _bound(PostgresMachine, examples=12, steps=30)):  # type: ignore[misc]
     pass
-
-
-@pytest.mark.slow
-class TestPostingsMachine(OnNewestServer, _bound(PostingsMachine, examples=20, steps=30)):  # type: ignore[misc]
-    pass
-
-
-if THOROUGH:
-
-    @pytest.mark.slow
-    class TestPostgresStoreWithPostings(OnEveryServer, StoreContract):
-        options = "&index=tables"

@@ -157,14 +157,11 @@ def test_a_copy_of_a_database_has_an_index_of_its_own(
         postgres.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")
 
 
-@pytest.mark.parametrize("index", ["cache", "tables"])
-def test_memories_that_nobody_uses_are_released_without_being_closed(
-    url: str, index: str, settings: Settings
-) -> None:
+def test_memories_that_nobody_uses_are_released_without_being_closed(url: str, settings: Settings) -> None:
     gc.disable()  # a program with many objects collects seldom
     try:
         for number in range(12):
-            memory = Memory.open(f"{url}&index={index}", settings=settings)
+            memory = Memory.open(url, settings=settings)
             memory.save(f"Ferry {number} leaves at nine")
             assert memory.search("ferry")
         open_files = len(os.listdir("/proc/self/fd"))

@@ -13,7 +13,7 @@ from reverie import Memory, Settings, StoreUnavailable
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.connections import parse_postgres_url
-from reverie.stores.postgres.schema import prepare_database
+from reverie.stores.postgres.copying import prepare_database
 from tests.stores.postgres.server import OWNER, PostgresServer
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "create_roles.sh"
@@ -48,8 +48,8 @@ def test_the_user_of_the_composition_can_use_memories_and_nothing_else(server: P
     owner, user = (server.url("acme", role=role) for role in ("reverie_owner", "reverie"))
     with pytest.raises(StoreUnavailable):
         PostgresStore(user, analyse=analyze)
-    prepare_database(owner, analyse=analyze, create=True)
-    with Memory.open(f"{user}&index=tables", settings=Settings(embedder=None)) as memory:
+    prepare_database(owner, create=True)
+    with Memory.open(user, settings=Settings(embedder=None)) as memory:
         memory.save("A bird by the name of Zilpzalp lives here")
         memory.save("Likes tea")
         assert memory.admin.check() == []

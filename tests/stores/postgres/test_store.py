@@ -12,9 +12,9 @@ from datetime import timedelta
 
 import pytest
 
-from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
+from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.stores.postgres import PostgresStore, is_postgres_url, schema
+from reverie.stores.postgres import PostgresStore, is_postgres_url
 from reverie.stores.postgres.connections import parse_postgres_url
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
@@ -124,20 +124,6 @@ def test_many_that_open_an_empty_database_make_its_tables_once(
         assert store.check() == []
 
 
-def test_tables_of_an_older_version_are_upgraded_only_when_asked_for(
-    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_store(postgres.url("acme", database=database)).close()
-    steps = [*schema.list_migrations(), (99, "more", "ALTER TABLE reverie.cursor ADD COLUMN more text")]
-    monkeypatch.setattr(schema, "list_migrations", lambda: steps)
-    with pytest.raises(StoreIncompatible, match="reverie store upgrade"):
-        open_store(postgres.url("acme", database=database))
-    with connect(postgres, database) as connection:
-        assert schema.migrate(connection, "it") == ["more"]
-        assert schema.migrate(connection, "it") == []
-    open_store(postgres.url("acme", database=database)).close()
-
-
 # -- rights --------------------------------------------------------------------------------------------
 
 
@@ -164,7 +150,7 @@ def test_no_query_reaches_another_memory(postgres: PostgresServer, database: str
     import psycopg
 
     for memory, number in (("one", 1), ("two", 2)):
-        with closing(open_store(postgres.url(memory, database=database) + "&index=tables")) as store:
+        with closing(open_store(postgres.url(memory, database=database))) as store:
             store.commit(make_additions(make_record(number)), actor="test", at=NOW)
             assert [record.id for record in store.find(Filter())] == [make_record(number).id]
             assert store.sequence() == 1
@@ -176,7 +162,7 @@ def test_no_query_reaches_another_memory(postgres: PostgresServer, database: str
                 "AND relkind IN ('r', 'p') AND relname NOT IN ('space', 'migration', 'work', 'worker')"
             )
         ]
-        assert {"reverie.thing_3", "reverie.journal_3", "reverie.posting_3"} <= set(tables)
+        assert {"reverie.thing_3", "reverie.journal_3", "reverie.vector_3"} <= set(tables)
         for table in tables:
             with pytest.raises(psycopg.Error):
                 connection.execute(f"SELECT * FROM {table}")
@@ -240,10 +226,9 @@ def test_check_reports_what_does_not_fit_the_journal(postgres: PostgresServer, n
         with connect(postgres) as connection, connection.transaction():
             (space,) = connection.execute("SELECT id FROM reverie.space WHERE name = %s", [name]).fetchone()
             connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
-            connection.execute("UPDATE reverie.thing SET body = '{}', length = 99 WHERE key = 1")
+            connection.execute("UPDATE reverie.thing SET body = '{}' WHERE key = 1")
             connection.execute("DELETE FROM reverie.journal WHERE sequence = 2")
         assert sorted({problem.what.split(":")[0] for problem in store.check()}) == [
-            "counters of search",
             "journal",
             "record 1",
             "record 2",

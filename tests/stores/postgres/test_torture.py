@@ -90,7 +90,7 @@ class Writers:
 @pytest.fixture
 def writers(server: PostgresServer, tmp_path: Path) -> Iterator[Writers]:
     """No writers yet, for an empty memory."""
-    url = server.url("acme") + "&index=tables"
+    url = server.url("acme")
     PostgresStore(url, analyse=analyse).close()
     writers = Writers(url, tmp_path)
     yield writers

@@ -70,15 +70,14 @@ def read_rows(url: str) -> list[tuple[int, int]]:
         return connection.execute(sql, found).fetchall()
 
 
-@pytest.mark.parametrize("index", ["", "&index=tables"])
-def test_a_text_is_embedded_on_one_machine_only(url: str, tmp_path: Path, index: str) -> None:
+def test_a_text_is_embedded_on_one_machine_only(url: str, tmp_path: Path) -> None:
     first, second = WatchedEmbedder(), WatchedEmbedder()
     with open_on(tmp_path / "a", url, first) as memory:
         memory.save_many(FACTS)
         assert memory.admin.embed().state == "current"
         expected = memory.search("which car")
         assert expected[0].explanation.evidence["cosine"] > 0.5
-    with open_on(tmp_path / "b", url + index, second) as memory:
+    with open_on(tmp_path / "b", url, second) as memory:
         assert memory.admin.embed().ready == len(FACTS)
         assert [hit.content for hit in memory.search("which car")] == [hit.content for hit in expected]
         assert memory.search("which car")[0].explanation.evidence == expected[0].explanation.evidence

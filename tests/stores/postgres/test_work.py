@@ -29,10 +29,9 @@ from reverie.domain.page import HISTORY
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.connections import parse_postgres_url
-from reverie.stores.postgres.schema import list_migrations, migrate
 from reverie.stores.postgres.work import WorkQueue
 from tests.llm.server import Handler, Script, says, serving
-from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
+from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import NOW, analyse, make_additions, make_entry, make_record
 
 LASTING = timedelta(seconds=30)
@@ -225,31 +224,6 @@ def test_failures_make_the_pauses_longer_whatever_is_written(database: Callable[
         looking.finish(claim, None)
         change(store, 11)
         assert looking.claim() is not None, "a change counts again"
-
-
-def test_tables_of_the_first_version_are_upgraded_with_their_rights(
-    database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from reverie.stores.postgres import schema
-
-    every = list_migrations()
-    with psycopg.connect(database(""), autocommit=True) as connection:
-        monkeypatch.setattr(schema, "list_migrations", lambda: every[:1])
-        assert migrate(connection, "it") == ["tables"]
-        connection.execute("INSERT INTO reverie.space (name) VALUES ('acme')")
-        connection.execute(
-            f"GRANT USAGE ON SCHEMA reverie TO {RUNNER}; "
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA reverie TO {RUNNER}"
-        )
-        monkeypatch.undo()
-        assert migrate(connection, "it") == [name for _, name, _ in every[1:]]
-    as_runner = database("acme").replace(OWNER, RUNNER)
-    with opened(as_runner) as store, closing(WorkQueue(parse_postgres_url(as_runner))) as looking:
-        assert looking.claim() is not None, "what was there before is looked at once"
-        change(store, 1)
-        assert store.take_lease("one", LASTING) is not None
-        looking.beat()
-        assert store.check() == []
 
 
 # -- workers -------------------------------------------------------------------------------------------

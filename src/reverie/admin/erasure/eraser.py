@@ -61,7 +61,7 @@ from reverie.files.scan import scrub_files
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.repositories.prompt_log import find_erased_entries
 from reverie.search.analyzer import analyze
-from reverie.search.index.candidates import CandidateIndex
+from reverie.search.index.search_index import SearchIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
 from reverie.stores.protocol import Store, StoreOnServer, get_reader, iter_rows_forwards, iter_values
@@ -102,7 +102,7 @@ class Eraser:
     """
 
     writer: StoreWriter
-    index: CandidateIndex
+    index: SearchIndex
     vectors: VectorIndex | None = None
     folder: Path | None = None
     files: MemoryFolder | None = None

@@ -1,4 +1,4 @@
-"""Candidates of a search: the protocol of an index, its status, and the places of indexes on this machine."""
+"""Candidates of a search: the weights of terms, the status of an index, and the places of indexes on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from reverie.domain.errors import translate_os_errors
 from reverie.domain.passage import SEARCHABLE, Among, CandidateQuery, Searchable, TermWeight
@@ -19,7 +19,6 @@ from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:
     from reverie.search.index.search_index import SearchIndex
-    from reverie.search.index.table_index import TableIndex
 
 _FINENESS = 32  # weights are rounded to multiples of 1/32
 _MAX_COUNTS = 100_000
@@ -35,7 +34,7 @@ class IndexStatus:
     Attributes:
         state: `current`; `rebuilding` while a lost index is built again (searches stay correct);
             `in memory` if the disk refuses it.
-        committed: Passages in the commit on disk, or in the tables of the database.
+        committed: Passages in the commit on disk.
         waiting: Passages changed since, held in memory.
         segments: Number of segments of the commit.
         sequence: Number of the last journal entry that searches cover.
@@ -63,10 +62,6 @@ class CountCache:
             self._sequence = sequence
             self._counts = {}
         return self._counts
-
-
-CandidateIndex: TypeAlias = "SearchIndex | TableIndex"
-"""Candidates and exact word statistics over a store, with the newest changes."""
 
 
 def compute_rarities(
@@ -113,7 +108,7 @@ class IndexMismatch:
     passages: int
 
 
-def compare_index(index: CandidateIndex, store: Store) -> IndexMismatch:
+def compare_index(index: SearchIndex, store: Store) -> IndexMismatch:
     """Compare the passages of an index and its store, which may change at the same time.
 
     Raises:

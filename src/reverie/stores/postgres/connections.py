@@ -10,10 +10,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary, WeakValueDictionary, finalize
 
@@ -32,9 +32,6 @@ DEFAULT_MEMORY = "default"
 _SCHEMES = ("postgresql://", "postgres://")
 _LONGEST_NAME = 200
 
-IndexPlace = Literal["cache", "tables"]
-"""Where the search index is: in a cache on each machine, or in tables of the database."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresAddress:
@@ -44,7 +41,6 @@ class PostgresAddress:
         connection: The URL of the database, for libpq. It may hold a password: never show it.
         memory: The name of the memory.
         shown: The address without user and password.
-        index: Where searches of this process look.
         is_whole_database: Whether the URL named no memory.
         database: The address of the database, without user and password.
     """
@@ -52,15 +48,13 @@ class PostgresAddress:
     connection: str
     memory: str
     shown: str
-    index: IndexPlace = "cache"
     is_whole_database: bool = False
     database: str = ""
 
     def build_url(self, memory: str) -> str:
         """Return the URL of a memory in the same database. It may hold a password: never show it."""
         joint = "&" if "?" in self.connection else "?"
-        index = "" if self.index == "cache" else f"&index={self.index}"
-        return f"{self.connection}{joint}memory={quote(memory, safe='')}{index}"
+        return f"{self.connection}{joint}memory={quote(memory, safe='')}"
 
 
 def is_postgres_url(place: object) -> bool:
@@ -71,7 +65,7 @@ def is_postgres_url(place: object) -> bool:
 def parse_postgres_url(url: str) -> PostgresAddress:
     """Return the address that a URL such as `postgresql://host/database?memory=acme` names.
 
-    All parameters but `memory` and `index` are handed to libpq. Without the first the memory is named `default`.
+    All parameters but `memory` are handed to libpq. Without it the memory is named `default`.
 
     Raises:
         InvalidInput: it is no such URL.
@@ -92,15 +86,8 @@ def parse_postgres_url(url: str) -> PostgresAddress:
     names = [value for name, value in options if name == "memory"]
     if len(names) > 1:
         raise InvalidInput("the PostgreSQL address names several memories: leave one `memory=`")
-    places = [value for name, value in options if name == "index"] or ["cache"]
-    if len(places) > 1 or places[0] not in get_args(IndexPlace):
-        raise InvalidInput(
-            "the PostgreSQL address has an unknown `index=`: write `index=tables`, or leave it out"
-        )
     memory = validate_text(names[0] if names else DEFAULT_MEMORY, name="memory", longest=_LONGEST_NAME)
-    rest = urlencode(
-        [(name, value) for name, value in options if name not in ("memory", "index")], quote_via=quote
-    )
+    rest = urlencode([(name, value) for name, value in options if name != "memory"], quote_via=quote)
     host = next((value for name, value in options if name == "host"), hosts)
     database = f"postgresql://{host}{parts.path}"
     return PostgresAddress(
@@ -108,7 +95,6 @@ def parse_postgres_url(url: str) -> PostgresAddress:
         memory=memory,
         shown=f"memory {memory!r} in {database}",
         database=database,
-        index=cast("IndexPlace", places[0]),
         is_whole_database=not names,
     )
 
@@ -280,13 +266,13 @@ class ReadingView:
         stack: Contexts that end with it.
         connection: Its connection; None before the first read.
         prepare: True to have each statement planned once for the connection; None to leave that to psycopg.
-        memo: What was read in it and cannot change, by name.
+        sequence: The newest journal row's number; None until it is read.
     """
 
     stack: ExitStack
     connection: psycopg.Connection | None = None
     prepare: bool | None = None
-    memo: dict[str, Any] = field(default_factory=dict)
+    sequence: int | None = None
 
 
 # -- pools that are shared -----------------------------------------------------------------------------
@@ -422,6 +408,14 @@ class PostgresConnections:
             return found
 
         return self._repeat(read)
+
+    def rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """Return the rows of a query of the present state, which may be newer than the one that this thread sees."""
+        view, self._thread.view = self.view, None
+        try:
+            return self.rows(sql, values)
+        finally:
+            self._thread.view = view
 
     def call(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Row:
         """Return the only row of a statement that needs no memory set, or sets it itself.

@@ -1,18 +1,37 @@
-"""A new memory in a PostgreSQL database that is filled by a copy of another store."""
+"""Memories in a PostgreSQL database that are filled by a copy: of another store, or of tables of an earlier version."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from reverie.domain.change import Change, Subject, Value
+from reverie.domain.change import OPERATIONS, Change, Value
 from reverie.domain.passage import Analyse
-from reverie.stores.base import CopiedRow, Unjournaled, translating_damage
-from reverie.stores.codec import ENTRIES, decode_value
+from reverie.domain.record import Record
+from reverie.domain.text.timestamps import from_microseconds
+from reverie.stores.base import (
+    CopiedRow,
+    Unjournaled,
+    find_merges,
+    move_fields,
+    translating_damage,
+)
+from reverie.stores.codec import ENTRIES, RECORDS, decode_value, from_document
 from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
-from reverie.stores.postgres.schema import refuse_existing
-from reverie.stores.postgres.statements import CHANGE, build_parameters
+from reverie.stores.postgres.schema import (
+    VERSION,
+    connect_once,
+    create_tables,
+    lock_schema,
+    open_space,
+    refuse_existing,
+    refuse_other_version,
+    require_tables,
+)
+from reverie.stores.postgres.statements import CHANGE, build_parameters, encode_document
 from reverie.stores.postgres.store import PostgresStore
 from reverie.stores.protocol import CommitOptions
 
@@ -22,12 +41,55 @@ if TYPE_CHECKING:
 _DRAFT = " (being copied)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = 500
-_MADE = ("thing", "measure", "entry", "cursor", "counter", "tombstone")
+_MADE = ("thing", "entry", "cursor", "counter", "tombstone")
 _LATEST = (
     "SELECT key, subject, after FROM (SELECT DISTINCT ON (key) key, subject, after::text AS after "
     "FROM reverie.journal WHERE space = %s ORDER BY key, sequence DESC) AS latest WHERE after IS NOT NULL ORDER BY key"
 )
 _TYPES = (*("bigint",) * 3, *("text",) * 4, "bigint", "text", "json", "json", "text")
+_ARRAYS = ", ".join(f"%s::{'text' if kind == 'json' else kind}[]" for kind in _TYPES)
+_COLUMNS = ", ".join(CopiedRow._fields)
+_INSERT_ROWS = (
+    f"INSERT INTO reverie.journal (space, {_COLUMNS}) SELECT %s, "
+    f"{', '.join(f'r.{name}::{kind}' for name, kind in zip(CopiedRow._fields, _TYPES, strict=True))} "
+    f"FROM unnest({_ARRAYS}) AS r ({_COLUMNS})"
+)
+
+
+def write_rows(connection: psycopg.Connection, space: int, rows: Sequence[CopiedRow]) -> None:
+    """Append rows to the journal of a memory, in a transaction of the caller."""
+    records = [row.sequence for row in rows if row.subject == "record"]
+    connection.execute(
+        "UPDATE reverie.space SET sequence = %s, record_sequence = greatest(record_sequence, %s) WHERE id = %s",
+        [rows[-1].sequence, max(records, default=0), space],
+    )
+    connection.execute(_INSERT_ROWS, [space, *map(list, zip(*rows, strict=True))])
+
+
+def make_things(connection: psycopg.Connection, space: int) -> None:
+    """Make all things of a memory from its journal, in a transaction of the caller."""
+    with connection.cursor(name="reverie_copy") as cursor:
+        cursor.execute(_LATEST, [space])
+        while rows := cursor.fetchmany(_BATCH):
+            found = {key: decode_value(subject, body) for key, subject, body in rows}
+            things = {key: value for key, value in found.items() if value is not None}
+            connection.execute(CHANGE, _build_parameters(space, things, {}))
+
+
+def _build_parameters(
+    space: int, things: dict[int, Value], options: CommitOptions, **more: Any
+) -> dict[str, Any]:
+    values = build_parameters(
+        [Change(before=None, after=thing) for thing in things.values()],
+        space=space,
+        patience="10s",
+        actor="",
+        at=_EPOCH,
+        options=options,
+        restored_keys=list(things),
+        **more,
+    )
+    return {**values, "is_retry": False}
 
 
 class PostgresCopyTarget:
@@ -43,51 +105,38 @@ class PostgresCopyTarget:
 
     def __init__(self, url: str, *, analyse: Analyse) -> None:
         self._address = parse_postgres_url(url)
-        self._analyse = analyse
         refuse_existing(self._address)
         draft = self._address.build_url(self._address.memory + _DRAFT)
         self.store = PostgresStore(draft, analyse=analyse)
         self._connections = self.store._connections
         self._space = self.store._space
 
-    def write_rows(self, rows: Sequence[CopiedRow]) -> None:
-        """Append rows to the journal in one transaction."""
-        records = [row.sequence for row in rows if row.subject == "record"]
-        arrays = ", ".join(f"%s::{'text' if kind == 'json' else kind}[]" for kind in _TYPES)
-        columns = ", ".join(f"r.{name}::{kind}" for name, kind in zip(CopiedRow._fields, _TYPES, strict=True))
+    @contextmanager
+    def _changing(self) -> Iterator[psycopg.Connection]:
         with self._connections.connection() as connection, connection.transaction():
             connection.execute(SET_SPACE, [str(self._space)])
-            connection.execute(
-                "UPDATE reverie.space SET sequence = %s, record_sequence = greatest(record_sequence, %s) "
-                "WHERE id = %s",
-                [rows[-1].sequence, max(records, default=0), self._space],
-            )
-            connection.execute(
-                f"INSERT INTO reverie.journal (space, {', '.join(CopiedRow._fields)}) SELECT %s, {columns} "
-                f"FROM unnest({arrays}) AS r ({', '.join(CopiedRow._fields)})",
-                [self._space, *map(list, zip(*rows, strict=True))],
-            )
+            yield connection
+
+    def write_rows(self, rows: Sequence[CopiedRow]) -> None:
+        """Append rows to the journal in one transaction."""
+        with self._changing() as connection:
+            write_rows(connection, self._space, rows)
 
     @translating_damage()
     def finish(self, rest: Unjournaled) -> None:
         """Make all things from the journal, and store the rest, in one transaction."""
-        with self._connections.connection() as connection, connection.transaction():
-            connection.execute(SET_SPACE, [str(self._space)])
+        with self._changing() as connection:
             for table in _MADE:
                 connection.execute(f"DELETE FROM reverie.{table} WHERE space = %s", [self._space])
-            with connection.cursor(name="reverie_copy") as cursor:
-                cursor.execute(_LATEST, [self._space])
-                while rows := cursor.fetchmany(_BATCH):
-                    self._restore(connection, rows)
+            make_things(connection, self._space)
             connection.cursor().executemany(
                 f"INSERT INTO reverie.entry (space, {', '.join(ENTRIES.names)}) "
                 f"VALUES ({', '.join(['%s'] * (len(ENTRIES.names) + 1))})",
                 [(self._space, *ENTRIES.encode(entry)) for entry in rest.entries],
             )
-            values = self._build_parameters(
-                {}, {"cursors": rest.cursors, "counts": rest.counters}, marks=rest.tombstones, is_erasure=True
-            )
-            connection.execute(CHANGE, values)
+            options: CommitOptions = {"cursors": rest.cursors, "counts": rest.counters}
+            more: dict[str, Any] = {"marks": rest.tombstones, "is_erasure": True}
+            connection.execute(CHANGE, _build_parameters(self._space, {}, options, **more))
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""
@@ -99,24 +148,122 @@ class PostgresCopyTarget:
         )
         self.store.close()
 
-    def _restore(self, connection: psycopg.Connection, rows: Sequence[tuple[int, Subject, str]]) -> None:
-        things = {key: decode_value(subject, body) for key, subject, body in rows}
-        connection.execute(
-            CHANGE, self._build_parameters({key: one for key, one in things.items() if one is not None}, {})
-        )
 
-    def _build_parameters(
-        self, things: dict[int, Value], options: CommitOptions, **more: Any
-    ) -> dict[str, Any]:
-        values = build_parameters(
-            [Change(before=None, after=thing) for thing in things.values()],
-            self._analyse,
-            space=self._space,
-            patience="10s",
-            actor="",
-            at=_EPOCH,
-            options=options,
-            restored_keys=list(things),
-            **more,
+# -- tables of an earlier version ----------------------------------------------------------------------
+
+_FORMER = "reverie_before"
+_MIGRATOR = "reverie"
+_OPERATIONS, _FIELDS, _VECTORS = 10, 11, 8
+"""Versions since which changes have an operation, records have fields for their facts, and vectors are there."""
+
+_SPACES = (
+    "INSERT INTO reverie.space (id, name, identity, commits, created_at) OVERRIDING SYSTEM VALUE "
+    f"SELECT id, name, identity, commits, created_at FROM {_FORMER}.space RETURNING id"
+)
+_RIGHTS = (
+    f"SELECT DISTINCT a.grantee::regrole::text, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a "
+    f"WHERE c.oid = '{_FORMER}.space'::regclass AND a.grantee NOT IN (0, c.relowner)"
+)
+
+
+def prepare_database(url: str, *, create: bool) -> bool:
+    """Copy tables of an earlier version into today's; with `create`, make tables and the memory where there are none.
+
+    Args:
+        url: The database and the memory.
+        create: Whether to make what is missing.
+
+    Returns:
+        Whether tables were made.
+
+    Raises:
+        NotFound: there are no tables, and `create` is false.
+        StoreIncompatible: a newer Reverie made the tables.
+        StoreCorrupt: a change in the journal of a memory cannot be read; nothing was changed.
+        StoreUnavailable: the database cannot be reached, or the role lacks a right.
+    """
+    address = parse_postgres_url(url)
+    with connect_once(address) as connection:
+        if not create:
+            require_tables(connection, address)
+        with lock_schema(connection) as version:
+            if version > VERSION:
+                refuse_other_version(version, address.shown)
+            if 0 < version < VERSION:
+                _upgrade(connection, version)
+            elif version == 0:
+                create_tables(connection)
+    if create:
+        open_space(address, create=True)
+    return version < VERSION
+
+
+@translating_damage()
+def _upgrade(connection: psycopg.Connection, version: int) -> None:
+    """Copy all memories into today's tables, with the rights of roles, and remove the former tables."""
+    connection.execute(f"ALTER SCHEMA reverie RENAME TO {_FORMER}")
+    create_tables(connection)
+    for (space,) in connection.execute(_SPACES).fetchall():
+        connection.execute(SET_SPACE, [str(space)])
+        _copy_journal(connection, space, version)
+        make_things(connection, space)
+        kept = ("entry", "cursor", "counter", "tombstone", *(["vector"] if version >= _VECTORS else []))
+        for table in kept:
+            connection.execute(
+                f"INSERT INTO reverie.{table} SELECT * FROM {_FORMER}.{table} WHERE space = %s", [space]
+            )
+    connection.execute("UPDATE reverie.work SET due_at = clock_timestamp()")
+    connection.execute(
+        "SELECT setval(pg_get_serial_sequence('reverie.space', 'id'), max(id)) FROM reverie.space"
+    )
+    for role, privilege in connection.execute(_RIGHTS).fetchall():
+        connection.execute(f"GRANT USAGE ON SCHEMA reverie TO {role}")
+        connection.execute(f"GRANT {privilege} ON ALL TABLES IN SCHEMA reverie TO {role}")
+    connection.execute(f"DROP SCHEMA {_FORMER} CASCADE")
+
+
+def _copy_journal(connection: psycopg.Connection, space: int, version: int) -> None:
+    """Copy the journal of a memory. Of live records with the same text, which a former version may have, one stays."""
+    described = "operation, note, reference" if version >= _OPERATIONS else "reason, '', ''"
+    records: dict[int, Record] = {}
+    sequence = 0
+    with connection.cursor(name="reverie_former") as cursor:
+        cursor.execute(
+            f"SELECT sequence, batch, at, actor, {described}, key, subject, before::text, after::text, id "
+            f"FROM {_FORMER}.journal WHERE space = %s ORDER BY sequence",
+            [space],
         )
-        return {**values, "is_retry": False}
+        while rows := [CopiedRow._make(row) for row in cursor.fetchmany(_BATCH)]:
+            if version < _FIELDS:
+                rows = [_modernize(row, records) for row in rows]
+            write_rows(connection, space, rows)
+            sequence = rows[-1].sequence
+    now = int(time.time() * 1e6)
+    keys = {record.id: key for key, record in records.items()}
+    merges = [
+        CopiedRow(
+            sequence=number, batch=sequence + 1, at=now, actor=_MIGRATOR, operation="reinforce", note="",
+            reference="", key=keys[change.id], subject="record", before=encode_document(change.before),
+            after=encode_document(change.after), id=change.id,
+        )
+        for number, change in enumerate(find_merges(records.values(), now=from_microseconds(now)), sequence + 1)
+    ]  # fmt: skip
+    if merges:
+        write_rows(connection, space, merges)
+
+
+def _modernize(row: CopiedRow, records: dict[int, Record]) -> CopiedRow:
+    """Return a row with its words and its records as today; note the latest version of a record."""
+    if row.operation not in OPERATIONS:  # before version 10 a change had one text
+        row = row._replace(operation="update", note=row.operation)
+    if row.subject != "record":
+        return row
+    before, after = (None if each is None else _move(each) for each in (row.before, row.after))
+    records.pop(row.key, None)
+    if after is not None:
+        records[row.key] = after
+    return row._replace(before=encode_document(before), after=encode_document(after))
+
+
+def _move(document: str) -> Record:
+    return move_fields(from_document(RECORDS, document))

@@ -3,149 +3,64 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from reverie.domain.change import Value
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible
-from reverie.domain.passage import Analyse, AnalyzedText
-from reverie.domain.record import Record
-from reverie.stores.base import MIGRATOR, find_merges, format_limit, move_fields, read_moved
 from reverie.stores.codec import (
-    ANALYSIS_COLUMNS,
-    RECORDS,
-    Row,
     UnreadableRow,
-    analyze_columns,
     decode_value,
-    from_document,
-    to_document,
 )
 from reverie.stores.postgres.connections import (
     SET_SPACE,
     PostgresAddress,
     PostgresConnections,
     load_psycopg,
-    parse_postgres_url,
     translate_error,
 )
-from reverie.stores.postgres.statements import CHANGE, build_parameters
 from reverie.stores.protocol import ServerStatus, StoreProblem
 
 if TYPE_CHECKING:
     import psycopg
 
 
-_THINGS = (
-    "SELECT key, id, body::text, fingerprint, length, voice, cues, dates, terms FROM reverie.thing "
-    "WHERE space = %s AND subject = 'record' ORDER BY key"
-)
-_PATIENCE = "30s"
-_PATIENCE_S = 30
-
-
-def rewrite_records(connection: psycopg.Connection) -> None:
-    """Move fields, compute fingerprints, and merge records with the same text, in all memories of a database."""
-    for (space,) in connection.execute("SELECT id FROM reverie.space").fetchall():
-        connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
-        _rewrite_journal(connection, space)
-        _rewrite_things(connection, space)
-
-
-def _rewrite_things(connection: psycopg.Connection, space: int) -> None:
-    records: dict[int, tuple[Record, str | None]] = {}
-    analyses: dict[str, AnalyzedText] = {}
-    for key, name, body, mark, length, voice, cues, dates, terms in connection.execute(
-        _THINGS, [space]
-    ).fetchall():
-        try:
-            record = from_document(RECORDS, body)
-        except UnreadableRow:
-            continue  # the check of the store reports it
-        moved = move_fields(record)
-        records[key] = moved, mark
-        analyses[name] = AnalyzedText(terms=terms, length=length, speaker=voice, cues=cues, dates=dates)
-        if moved is not record:
-            document = to_document(RECORDS, RECORDS.encode(moved))
-            connection.execute(
-                "UPDATE reverie.thing SET body = %s::json WHERE space = %s AND subject = 'record' AND key = %s",
-                [document, space, key],
-            )
-    _merge(connection, space, {key: record for key, (record, _) in records.items()}, analyses)
-    for key, (record, mark) in records.items():
-        if mark is not None and mark != record.fingerprint:
-            connection.execute(
-                "UPDATE reverie.thing SET fingerprint = %s "
-                "WHERE space = %s AND subject = 'record' AND key = %s AND fingerprint IS NOT NULL",
-                [record.fingerprint, space, key],
-            )
-
-
-def _merge(
-    connection: psycopg.Connection,
-    space: int,
-    records: Mapping[int, Record],
-    analyses: Mapping[str, AnalyzedText],
-) -> None:
-    """Merge records with the same text. Others still have the fingerprints of before, so none is in the way."""
-
-    def analyse(value: Value) -> AnalyzedText:
-        return analyses[value.id]  # background work renews the words
-
-    now = datetime.now(UTC)
-    if changes := find_merges(records.values(), now=now):
-        parameters = build_parameters(
-            changes,
-            analyse,
-            space=space,
-            patience=_PATIENCE,
-            actor=MIGRATOR,
-            at=now,
-            options={"operation": "reinforce"},
-        )
-        connection.execute(CHANGE, {**parameters, "is_retry": False})
-
-
-def _rewrite_journal(connection: psycopg.Connection, space: int) -> None:
-    rows = connection.execute(
-        "SELECT sequence, before::text, after::text FROM reverie.journal WHERE space = %s AND subject = 'record'",
-        [space],
-    ).fetchall()
-    for sequence, *documents in rows:
-        for name, document in zip(("before", "after"), documents, strict=True):
-            if (moved := read_moved(document)) is not None:
-                connection.execute(
-                    f"UPDATE reverie.journal SET {name} = %s::json WHERE space = %s AND sequence = %s",
-                    [to_document(RECORDS, RECORDS.encode(moved)), space, sequence],
-                )
-
-
 # -- schema ---------------------------------------------------------------------------------------
 
 
-_LOCK = 0x52766572
-"""`Rver` in ASCII, as in the header of the SQLite file."""
+VERSION = 13
+"""Number of today's tables."""
 
-_LOCK_TIMEOUT = "30s"
+SCHEMA_LOCK = 0x52766572
+"""Lock of who makes tables: `Rver` in ASCII, as in the header of the SQLite file."""
 
-RECORD_FIELDS = 11
-"""Number of the step that also rewrites records."""
+SCHEMA_LOCK_TIMEOUT = "30s"
 
 
-def list_migrations() -> list[tuple[int, str, str]]:
-    """Return the number, name and SQL of every step, in order."""
-    folder = files("reverie.stores.postgres")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [
-        (int(name[:4]), name[5:-4].replace("_", " "), (folder / name).read_text("utf-8")) for name in names
-    ]
+def read_tables() -> str:
+    """Return the SQL that makes today's tables in an empty schema."""
+    return files("reverie.stores.postgres").joinpath("tables.sql").read_text("utf-8")
+
+
+def create_tables(connection: psycopg.Connection) -> None:
+    """Make today's tables, in a transaction of the caller that holds `SCHEMA_LOCK`."""
+    connection.execute("CREATE SCHEMA IF NOT EXISTS reverie")
+    connection.execute(read_tables())
+    connection.execute("INSERT INTO reverie.migration VALUES (%s, 'tables')", [VERSION])
+
+
+@contextmanager
+def lock_schema(connection: psycopg.Connection) -> Iterator[int]:
+    """Yield the version of the tables in a transaction in which nobody else makes or upgrades them."""
+    with connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", [SCHEMA_LOCK_TIMEOUT])
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [SCHEMA_LOCK])
+        yield read_version(connection)
 
 
 def read_version(connection: psycopg.Connection) -> int:
-    """Return the number of the newest step that the database has been through; 0 if it has no schema."""
+    """Return the version of the tables; 0 if there are none."""
     (exists,) = connection.execute("SELECT to_regclass('reverie.migration') IS NOT NULL").fetchone() or (0,)
     if not exists:
         return 0
@@ -160,53 +75,16 @@ def refuse_other_version(version: int, shown: str) -> None:
         version: What `read_version` returned.
         shown: The address of the database, without a password.
     """
-    newest = list_migrations()[-1][0]
-    if version > newest:
+    if version > VERSION:
         raise StoreIncompatible(
-            f"{shown} was made by a newer Reverie (format {version}, this one knows up to {newest}): "
+            f"{shown} was made by a newer Reverie (format {version}, this one knows up to {VERSION}): "
             "upgrade Reverie"
         )
-    if version < newest:
+    if version < VERSION:
         raise StoreIncompatible(
-            f"{shown} has format {version}, and this Reverie needs {newest}: "
+            f"{shown} has format {version}, and this Reverie needs {VERSION}: "
             "run `reverie store upgrade` with the URL when all machines have this Reverie"
         )
-
-
-def migrate(connection: psycopg.Connection, shown: str) -> list[str]:
-    """Bring the schema to today's version, making it where there is none.
-
-    Args:
-        connection: An open connection in autocommit mode, as a role that may create a schema.
-        shown: The address of the database, without a password.
-
-    Returns:
-        The names of the steps that were made.
-
-    Raises:
-        StoreIncompatible: a newer Reverie made the schema; nothing was changed.
-    """
-    made = []
-    with connection.transaction():
-        connection.execute("SELECT set_config('lock_timeout', %s, true)", [_LOCK_TIMEOUT])
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        version = read_version(connection)
-        if version > list_migrations()[-1][0]:
-            refuse_other_version(version, shown)
-        if version == 0:
-            connection.execute("CREATE SCHEMA IF NOT EXISTS reverie")
-            connection.execute(
-                "CREATE TABLE reverie.migration (version integer PRIMARY KEY, name text NOT NULL, "
-                "made_at timestamptz NOT NULL DEFAULT now())"
-            )
-        for number, name, statements in list_migrations():
-            if number > version:
-                connection.execute(statements)
-                if number == RECORD_FIELDS:
-                    rewrite_records(connection)
-                connection.execute("INSERT INTO reverie.migration VALUES (%s, %s)", [number, name])
-                made.append(name)
-    return made
 
 
 # -- opening of a memory -----------------------------------------------------------------------------------
@@ -232,40 +110,6 @@ def connect_once(address: PostgresAddress) -> Iterator[psycopg.Connection]:
         raise translate_error(error, address.shown) from error
 
 
-def prepare_database(url: str, *, analyse: Analyse, create: bool) -> list[str]:
-    """Bring the tables of a database up to date; with `create`, make them and the memory where there are none.
-
-    If an earlier version had another analyzer, the words for search of all memories are made again.
-
-    Args:
-        url: The database and the memory.
-        analyse: The analyzer.
-        create: Whether to make what is missing.
-
-    Returns:
-        The names of the steps that were made.
-
-    Raises:
-        NotFound: there are no tables, and `create` is false.
-        StoreIncompatible: a newer Reverie made the tables.
-        StoreUnavailable: the database cannot be reached, or the role lacks a right.
-    """
-    address = parse_postgres_url(url)
-    with connect_once(address) as connection:
-        if not create:
-            _require_tables(connection, address)
-        steps = migrate(connection, address.shown)
-        outdated = connection.execute(
-            "SELECT space FROM reverie.work WHERE renewed_key IS NOT NULL"
-        ).fetchall()
-    for (space,) in outdated:
-        with closing(PostgresConnections(address, space=space, patience=_PATIENCE_S)) as connections:
-            renew_words(connections, analyse)
-    if create:
-        open_space(address, create=True)
-    return steps
-
-
 def refuse_other_tables(address: PostgresAddress) -> None:
     """Raise unless a database has the tables of today's version.
 
@@ -275,7 +119,7 @@ def refuse_other_tables(address: PostgresAddress) -> None:
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
     with connect_once(address) as connection:
-        refuse_other_version(_require_tables(connection, address), address.shown)
+        refuse_other_version(require_tables(connection, address), address.shown)
 
 
 def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str]:
@@ -292,8 +136,10 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str
     """
     with connect_once(address) as connection:
         if create and read_version(connection) == 0:
-            migrate(connection, address.shown)
-        refuse_other_version(_require_tables(connection, address), address.shown)
+            with lock_schema(connection) as version:
+                if version == 0:  # another process may have been faster
+                    create_tables(connection)
+        refuse_other_version(require_tables(connection, address), address.shown)
         row = _find_space(connection, address)
         if row is None and create:
             connection.execute(
@@ -330,8 +176,7 @@ def remove_space(address: PostgresAddress) -> tuple[str, ...]:
         places = list_places(connection, space)
         with connection.transaction():
             connection.execute(
-                "SELECT set_config('reverie.space', %s, true), set_config('reverie.has_postings', 'false', true), "
-                "set_config('lock_timeout', '10s', true)",
+                "SELECT set_config('reverie.space', %s, true), set_config('lock_timeout', '10s', true)",
                 [str(space)],
             )
             connection.execute("SELECT FROM reverie.space WHERE id = %s FOR UPDATE", [space])
@@ -375,7 +220,7 @@ def _read_origin(connection: psycopg.Connection) -> str:
     return str(row[0]) if row is not None else ""
 
 
-def _require_tables(connection: psycopg.Connection, address: PostgresAddress) -> int:
+def require_tables(connection: psycopg.Connection, address: PostgresAddress) -> int:
     """Return the version of the tables; raise `NotFound` if there are none."""
     version = read_version(connection)
     if version == 0:
@@ -398,21 +243,10 @@ _COUNTED = (
      "SELECT 1 FROM reverie.space WHERE id = %(space)s AND (sequence <> (SELECT count(*) FROM reverie.journal "
      "WHERE space = %(space)s) OR sequence <> (SELECT coalesce(max(sequence), 0) FROM reverie.journal "
      "WHERE space = %(space)s))"),
-    ("counters of search: they differ from a recount",
-     "SELECT 1 FROM (SELECT subject, area, voice, count(*) AS passages, sum(length) AS tokens "
-     "FROM reverie.thing CROSS JOIN LATERAL (VALUES ('*'), ('=' || scope)) AS a (area) "
-     "WHERE space = %(space)s AND searched GROUP BY subject, area, voice) AS counted "
-     "FULL JOIN (SELECT * FROM reverie.measure WHERE space = %(space)s) AS m USING (subject, area, voice) "
-     "WHERE (m.passages, m.tokens) IS DISTINCT FROM (counted.passages, counted.tokens)"),
     ("conversations: a session has a gap in its turns",
      "SELECT 1 FROM reverie.thing WHERE space = %(space)s AND thread IS NOT NULL GROUP BY thread "
      "HAVING count(*) <> max(position) + 1 OR min(position) <> 0"),
 )  # fmt: skip
-_POSTINGS = (
-    "WITH held AS (SELECT key, emphasis, brevity, field, token, scope FROM reverie.posting WHERE space = %(space)s), "
-    "due AS (SELECT d.* FROM reverie.space AS s, reverie.derive_postings(s.id) AS d WHERE s.id = %(space)s "
-    "AND s.has_postings) SELECT 1 WHERE EXISTS (TABLE held EXCEPT TABLE due) OR EXISTS (TABLE due EXCEPT TABLE held)"
-)
 _CHANGED = (  # no join: without statistics, as after a copy, one would compare every thing with every change
     "WITH things AS MATERIALIZED (SELECT subject, key, sha256(convert_to(body::text, 'UTF8')) FROM reverie.thing "
     "WHERE space = %(space)s), latest AS MATERIALIZED (SELECT subject, key, sha256(convert_to(after::text, 'UTF8')) "
@@ -478,22 +312,11 @@ def find_problems(connections: PostgresConnections) -> list[StoreProblem]:
     return [*missing, *data, *(problem for each in _OPEN for problem in find(*each))]
 
 
-def has_damaged_postings(connections: PostgresConnections) -> bool:
-    """Return whether the postings of a memory that has some differ from its passages."""
-    return bool(connections.rows(_POSTINGS, {"space": connections.space}))
-
-
 def _iterate_data_problems(connections: PostgresConnections) -> Iterator[StoreProblem]:
     memory = {"space": connections.space}
     for what, sql in _COUNTED:
         if connections.rows(sql, memory):
             yield StoreProblem(what=what, fix=_RESTORE)
-    if has_damaged_postings(connections):
-        yield StoreProblem(
-            what="postings of search: they differ from the passages",
-            fix="have them made again with `reverie doctor --fix`",
-            repairable=True,
-        )
     for subject, key in connections.rows(_CHANGED, memory):
         yield StoreProblem(what=f"{subject} {key}: it is not what the journal says", fix=_RESTORE)
     last: tuple[str, int] = ("", 0)
@@ -506,44 +329,12 @@ def _iterate_data_problems(connections: PostgresConnections) -> Iterator[StorePr
         last = rows[-1][0], rows[-1][1]
 
 
-# -- words for search --------------------------------------------------------------------------------------
-
-
-_WORDS_BATCH = 500
-_ANALYZED = (
-    f"SELECT subject, key, body::text, {', '.join(ANALYSIS_COLUMNS)} FROM reverie.thing WHERE space = %s "
-    "AND subject IN ('record', 'turn', 'paragraph') AND (subject, key) > (%s, %s) ORDER BY subject, key"
-)
-_RENEWED = (
-    "UPDATE reverie.work SET renewed_subject = NULL, renewed_key = NULL WHERE space = %s AND renewed_key IS NOT NULL "
-    "RETURNING 1"
-)
-
-
-def renew_words(connections: PostgresConnections, analyse: Analyse) -> None:
-    """Give the things of a memory the words that the analyzer makes of them. Others may write meanwhile."""
-    place: tuple[str, int] = ("", 0)
-    while rows := connections.rows(_ANALYZED + format_limit(_WORDS_BATCH), (connections.space, *place)):
-        stale: list[Row] = []
-        for subject, key, body, *stored in rows:
-            try:
-                value = decode_value(subject, body)
-            except UnreadableRow:
-                continue  # the check of the store reports it
-            if value is not None and tuple(stored) != (words := analyze_columns(value, analyse)):
-                stale.append((subject, key, body, *words))
-        if stale:
-            connections.call_function("renew_words", *map(list, zip(*stale, strict=True)))
-        place = rows[-1][:2]
-    connections.rows(_RENEWED, (connections.space,))
-
-
 # -- tables and free space ---------------------------------------------------------------------------------
 
 
 _PLACES = (
     "SELECT replace(j.place, 'journal', t.name) FROM (SELECT tableoid::regclass::text AS place FROM reverie.journal "
-    "WHERE space = %(space)s LIMIT 1) AS j, (VALUES ('thing'), ('journal'), ('posting'), ('vector')) AS t (name) "
+    "WHERE space = %(space)s LIMIT 1) AS j, (VALUES ('thing'), ('journal'), ('vector')) AS t (name) "
     "UNION VALUES ('reverie.entry'), ('reverie.cursor')"
 )
 """A memory is in the partitions of one number. Only its journal is never empty once it has been changed."""

@@ -1,15 +1,17 @@
 """Store in a PostgreSQL database that many processes on many machines share.
 
-`0001_tables.sql` has the tables and the function that makes a commit in one round trip.
+`tables.sql` has the tables and the function that makes a commit in one round trip. The words for search are in the
+derived database of each machine, as those of a folder are.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -17,9 +19,8 @@ from reverie.domain.change import Change, JournalEntry, Subject, Value, build_en
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt, StoreUnavailable
-from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import Analyse, Passage, Searchable
+from reverie.domain.passage import Analyse, Searchable, is_searched
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
 from reverie.stores.base import Conditions, CopiedRow, SQLStore, format_limit
@@ -35,25 +36,19 @@ from reverie.stores.postgres.connections import ChangeRefused, PostgresConnectio
 from reverie.stores.postgres.schema import (
     describe_remains,
     find_problems,
-    has_damaged_postings,
     list_places,
     open_space,
     read_status,
-    renew_words,
     rewrite_tables,
 )
 from reverie.stores.postgres.statements import (
     CHANGE,
-    PASSAGE,
     MemoryConditions,
-    PostingTables,
-    ReadCache,
     build_parameters,
     build_refusal,
-    remember_documents,
-    remember_passages,
 )
 from reverie.stores.protocol import CommitOptions, KeptVector
+from reverie.stores.sqlite.derived import DerivedDatabase
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import ServerStatus, StoreProblem
@@ -89,7 +84,6 @@ class PostgresStore(SQLStore):
         shown: The address without user and password.
         identity: A UUID of the memory, unlike that of any other in any database.
         origin: An identifier of the database that a copy, a restore or a fail-over changes.
-        postings: Its postings for search, if the URL has `index=tables`; they are made where there are none.
 
     Raises:
         NotFound: there is no such memory and `create` is false.
@@ -122,14 +116,11 @@ class PostgresStore(SQLStore):
         self._analyse = analyse
         self._space, self.identity, self.origin = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
-        self._read_cache = ReadCache()
-        self._tables = PostingTables(self._connections)
-        self.postings = self._tables if address.index == "tables" else None
-        if self.postings is not None:
-            with ExitStack() as failed:
-                failed.callback(self.close)
-                self.postings.make()
-                failed.pop_all()
+        self._derived = DerivedDatabase(None, analyse=analyse)
+
+    def keep_passages(self, path: Path) -> None:
+        """Keep the analyses of all texts in a file of this machine, which is made when it is missing."""
+        self._derived = DerivedDatabase(path, analyse=self._analyse)
 
     # -- changing ------------------------------------------------------------------------------------
 
@@ -158,7 +149,7 @@ class PostgresStore(SQLStore):
         ]
 
     def scrub(self) -> bool:
-        """Rewrite the tables of the memory, so that no erased content is left in their free space.
+        """Rewrite the tables of the memory and its file here, so that no erased content is left in free space.
 
         `describe_remains` returns where the server still has such content.
 
@@ -167,7 +158,8 @@ class PostgresStore(SQLStore):
         """
         self._connections.refuse_change()
         with self._connections.connection() as connection:
-            return rewrite_tables(connection, list_places(connection, self._space))
+            are_rewritten = rewrite_tables(connection, list_places(connection, self._space))
+        return self._derived.scrub(self) and are_rewritten
 
     def describe_remains(self) -> tuple[str, ...]:
         """Return descriptions of where the server keeps erased content that `scrub` cannot remove."""
@@ -189,7 +181,6 @@ class PostgresStore(SQLStore):
         """Make the changes; `more` goes to `build_parameters`."""
         values = build_parameters(
             edits,
-            self._analyse,
             space=self._space,
             patience=self._connections.lock_timeout,
             actor=actor,
@@ -201,7 +192,6 @@ class PostgresStore(SQLStore):
             first, keys = self._connections.change(CHANGE, values, options.get("expected") or {})
         except ChangeRefused as refusal:
             raise build_refusal(edits, options.get("since"), **refusal.detail) from None
-        self._read_cache.note_change(first, keys)
         made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
         return build_entries(first, made, at=at, actor=actor, note=options)
 
@@ -216,10 +206,9 @@ class PostgresStore(SQLStore):
         view = self._connections.view
         if view is None:
             return self._require_sequence(self._connections.call(_SEQUENCE, (self._space,)))
-        if "sequence" not in view.memo:
-            sequence = self._require_sequence(*self._connections.rows(_SEQUENCE, (self._space,)))
-            view.memo.update(self._read_cache.recall(sequence), sequence=sequence)
-        return int(view.memo["sequence"])
+        if view.sequence is None:
+            view.sequence = self._require_sequence(*self._connections.rows(_SEQUENCE, (self._space,)))
+        return view.sequence
 
     def citing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids of values of which a version in the journal names one of these ids. Reads the journal."""
@@ -260,77 +249,20 @@ class PostgresStore(SQLStore):
 
     # -- for search -----------------------------------------------------------------------------------
 
-    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
-        """Return live passages by key, in any order; unknown and archived ones are left out."""
-        view = self._connections.view
-        known: dict[tuple[str, int], Passage] = (
-            {} if view is None or around else view.memo.get("passages", {})
-        )
-        found = [known[subject, key] for key in keys if (subject, key) in known]
-        keys = [key for key in keys if (subject, key) not in known]
-        if not keys:
-            self._connections.refuse_closed()
-            return found
+    def read_searched(
+        self, subject: Searchable, keys: Sequence[int]
+    ) -> list[tuple[int, Record | Turn | Paragraph, int | None, str]]:
+        """Return those of some values that are searched: key, value, key of a turn's session, document."""
         where = MemoryConditions(self._space, subject)
-        where.add("it.searched")
-        if around and subject == "turn":
-            where.add(
-                "it.key IN (SELECT near.key FROM reverie.thing AS hit JOIN reverie.thing AS near "
-                "ON near.space = hit.space AND near.thread = hit.thread "
-                "AND near.position BETWEEN hit.position - %s AND hit.position + %s "
-                "WHERE hit.space = %s AND hit.subject = 'turn' AND hit.key = ANY (%s::bigint[]))",
-                around,
-                around,
-                self._space,
-                keys,
-            )
-        else:
-            where.add("it.key = ANY (%s::bigint[])", keys)
-        rows = self._connections.rows(
-            f"SELECT {PASSAGE} FROM reverie.thing AS it WHERE {where}", where.values
+        where.add_any("it.key", keys)
+        sql = (
+            f"SELECT it.key, it.thread, it.body::text FROM reverie.thing AS it WHERE {where} ORDER BY it.key"
         )
-        read = list(map(Passage._make, rows))
-        if view is not None:
-            remember_passages(view.memo, subject, read)
-        return found + read
-
-    def live(
-        self, subject: Searchable, *, after: int = 0, limit: int = 1000
-    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Return live passages and their values by ascending key, for building an index."""
-        while True:
-            where = MemoryConditions(self._space, subject)
-            where.add("it.searched AND it.key > %s", after)
-            rows = self._connections.rows(
-                f"SELECT {PASSAGE}, it.body::text FROM reverie.thing AS it WHERE {where} "
-                f"ORDER BY it.key{format_limit(limit)}",
-                where.values,
-            )
-            found: list[tuple[Passage, Record | Turn | Paragraph]] = []
-            for *fields, body in rows:
-                if (value := _decode_or_skip(subject, fields[0], body)) is not None:
-                    found.append((Passage._make(fields), value))  # type: ignore[arg-type]
-            if found or not rows:
-                return found
-            after = rows[-1][0]  # not one of them can be read: an empty answer would mean the end
-
-    def _get_known_measures(self) -> dict[str, list[Sequence[Any]]]:
-        view = self._connections.view
-        known: dict[str, list[Sequence[Any]]] = {} if view is None else view.memo.setdefault("measures", {})
-        return known
-
-    def _read_measures(self, areas: Sequence[str]) -> list[Row]:
-        return self._connections.rows(
-            "SELECT area, subject, voice, passages, tokens FROM reverie.measure "
-            "WHERE space = %s AND area = ANY (%s)",
-            (self._space, areas),
-        )
-
-    def _count_records(self, wanted: Filter) -> tuple[int, int]:
-        where = self._where("records")
-        where.add_record_filter(wanted)
-        ((passages, tokens),) = self._read("count(*), coalesce(sum(it.length), 0)", "records", where)
-        return passages, tokens
+        found = []
+        for key, thread, body in self._connections.rows(sql, where.values):
+            if is_searched(value := _decode_or_skip(subject, key, body)):
+                found.append((key, value, thread, body))
+        return found
 
     # -- working memory --------------------------------------------------------------------------------
 
@@ -344,7 +276,7 @@ class PostgresStore(SQLStore):
         names = None if keys is None else list(keys)
         return int(self._connections.call_function("drop_entries", namespace, names))
 
-    # -- vectors, in the table of `0008_vectors.sql` -------------------------------------------------
+    # -- vectors, ---------------------------------------------------------------------------------
 
     def read_vectors(self, embedder: int, keys: Sequence[int]) -> dict[int, KeptVector]:
         """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
@@ -407,26 +339,18 @@ class PostgresStore(SQLStore):
         )
         return [CopiedRow(*row) for row in rows]
 
-    def refresh_analyses(self) -> None:
-        """Store the words that the analyzer makes of every text."""
-        self._connections.refuse_change()
-        renew_words(self._connections, self._analyse)
-        self._read_cache.clear()
-
-    def repair(self) -> None:
-        """Make postings again that differ from the things."""
-        self.refresh_analyses()
-        if has_damaged_postings(self._connections):
-            self._tables.rebuild()
-
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
         self._connections.close()
+        self._derived.close()
 
     # -- below -----------------------------------------------------------------------------------------
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._connections.rows(sql, values)
+
+    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        return self._connections.rows_now(sql, values)
 
     def _where(self, table: str) -> Conditions:
         return MemoryConditions(self._space, _SUBJECTS.get(table))
@@ -455,28 +379,19 @@ class PostgresStore(SQLStore):
         if not wanted:
             self._connections.refuse_closed()
             return []
-        view = self._connections.view
-        bodies: dict[str | int, tuple[int, str]] = {} if view is None else view.memo.setdefault(subject, {})
-        found = {name: bodies[name] for name in wanted if name in bodies}
-        names = [name for name in wanted if isinstance(name, str) and name not in found]
-        keys = [name for name in wanted if not isinstance(name, str) and name not in found]
-        if not names and not keys:
-            self._connections.refuse_closed()
-            return [_decode_or_raise(subject, *found[name]) for name in wanted]
         where = MemoryConditions(self._space, subject)
+        names = [name for name in wanted if isinstance(name, str)]
+        keys = [name for name in wanted if not isinstance(name, str)]
         if not names:
-            where.add("it.key = ANY (%s::bigint[])", keys)
+            where.add_any("it.key", keys)
         elif not keys:
             where.add_any("it.id", names)
         else:
-            where.add("(it.id = ANY (%s::text[]) OR it.key = ANY (%s::bigint[]))", names, keys)
-        rows = self._connections.rows(
-            f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}", where.values
-        )
-        for key, name, body in rows:
+            where.add("(it.id = ANY (?::text[]) OR it.key = ANY (?::bigint[]))", names, keys)
+        sql = f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}"
+        found: dict[str | int, tuple[int, str]] = {}
+        for key, name, body in self._connections.rows(sql, where.values):
             found[key] = found[name] = (key, body)
-        if view is not None:
-            remember_documents(view.memo, subject, rows)
         return [_decode_or_raise(subject, *found[name]) for name in wanted if name in found]
 
     def _scan(

@@ -76,16 +76,14 @@ class View:
     Attributes:
         connection: The connection whose transaction holds the state.
         sequence: The newest journal row's number; None until it is read.
-        measures: The counters that were read, by area.
     """
 
-    __slots__ = ("connection", "measures", "process", "sequence")
+    __slots__ = ("connection", "process", "sequence")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.process = os.getpid()
         self.sequence: int | None = None
-        self.measures: dict[str, list[Sequence[Any]]] = {}
 
 
 class Connections(ABC):

@@ -4,8 +4,8 @@ It is derived: it can be deleted at any time and is filled again. So it is writt
 save does not touch it. Whoever searches first analyses the changes since, in one transaction for all processes. Where
 the disk refuses it, it is in memory.
 
-It also has a second copy of each value, compressed, because the journal does not repeat what was created. A repair
-makes lost rows from these.
+It also has a second copy of each value, compressed, because SQLite's journal does not repeat what was created. A repair
+makes lost rows from these. A memory in PostgreSQL has its derived database on each machine that searches.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
+from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import SEARCHABLE, Analyse, Searchable, is_searched
+from reverie.domain.passage import SEARCHABLE, Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
-from reverie.stores.codec import TABLES, Row, to_short_document
+from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, using_connections
-from reverie.stores.sqlite.connections import Connections, keep_for_ever
+from reverie.stores.sqlite.connections import keep_for_ever
 from reverie.stores.sqlite.database_file import find_passages, make_folder, remove_file
-from reverie.stores.sqlite.reading import CORRUPT, build_uri, decode_or_skip, fetch_by_key
+from reverie.stores.sqlite.reading import CORRUPT, SQLiteConditions, build_uri, pad_values
+
+if TYPE_CHECKING:
+    from reverie.stores.base import SQLStore
 
 _FORMAT = 1
 """Version of the tables and of the analyzer; a file of another one is made again."""
@@ -66,11 +70,6 @@ _USUAL = (
 )
 """Text that documents resemble, so that short ones are compressed too. A part of the format."""
 
-MARKED = ("at", "batch", "actor", "operation")
-"""Columns of an entry of the journal that tell one history from another."""
-
-_SPACE = " || ' ' || "
-_MARK = f"SELECT {_SPACE.join(MARKED)} FROM journal WHERE sequence = ?"
 _COLUMNS = (
     "key, terms, length, thread, position, voice, at, cues, dates, importance, confidence, kind, pinned, "
     "expires_at"
@@ -82,41 +81,48 @@ _MEASURE = (
 )
 
 
+_NEIGHBORS = (
+    f"SELECT DISTINCT {', '.join(f'near.{name}' for name in _COLUMNS.split(', '))} "
+    "FROM passage AS hit CROSS JOIN passage AS near "
+    "ON near.thread = hit.thread AND near.position BETWEEN hit.position - ? AND hit.position + ? "
+    "WHERE hit.thread IS NOT NULL AND hit.key IN ({})"
+)
+_KEYS = 1_024  # in one statement
+
 T = TypeVar("T")
 
 
 class DerivedDatabase:
     """Passages and counters of one store. Safe to use from several threads, several processes, and across forks.
 
+    It does not refer to the store, so that no circle of references keeps one that nobody uses.
+
     Args:
         path: The file; None for memory. It is made when it is first used.
-        source: The connections of the store that is followed.
         analyse: The analyzer.
         is_kept: Whether the file may be written; otherwise its content is read into memory once.
     """
 
-    def __init__(
-        self, path: Path | None, source: Connections, *, analyse: Analyse, is_kept: bool = True
-    ) -> None:
+    def __init__(self, path: Path | None, *, analyse: Analyse, is_kept: bool = True) -> None:
         self._path = path
-        self._source = source
         self._analyse = analyse
         self._is_kept = is_kept and path is not None
         self._lock = threading.RLock()
         self._file: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._followed = -1
+        self._measures: dict[str, list[Row]] = {}  # by area, as of `_followed`
         close_for_forks(self)
 
     # -- following -----------------------------------------------------------------------------------------
 
-    def follow(self) -> None:
+    def follow(self, store: SQLStore) -> None:
         """Analyse all changes that this thread sees and no process has analysed yet."""
-        self._use(lambda _: None)
+        self._use(store, lambda _: None)
 
-    def _catch_up(self, file: sqlite3.Connection, sequence: int) -> None:
+    def _catch_up(self, file: sqlite3.Connection, store: SQLStore, sequence: int) -> None:
         followed, mark = _read_followed(file)
-        if self._followed < 0 and followed and self._read_mark(followed) != mark:
+        if self._followed < 0 and followed and store.read_mark(followed) != mark:
             with file:  # these are of another store, or of another history of this one
                 file.execute("BEGIN IMMEDIATE")
                 for table in ("passage", "measure", "followed"):
@@ -127,21 +133,13 @@ class DerivedDatabase:
                 file.execute("BEGIN IMMEDIATE")
                 followed, _ = _read_followed(file)  # another process may have been faster
                 if followed < sequence:
-                    followed = self._follow_batch(file, followed)
-        self._followed = followed
+                    followed = self._follow_batch(file, store, followed)
+        self._followed, self._measures = followed, {}
 
-    def _read_mark(self, sequence: int) -> str | None:
-        """Return a text that differs for another store, and for another history of this one; None without it."""
-        found = self._source.rows_now(_MARK, (sequence,))
-        return found[0][0] if found else None
-
-    def _follow_batch(self, file: sqlite3.Connection, followed: int) -> int:
+    def _follow_batch(self, file: sqlite3.Connection, store: SQLStore, followed: int) -> int:
         """Analyse the values that the next entries of the journal have changed; return the number of the last."""
         changed: dict[Searchable, dict[int, None]] = {subject: {} for subject in SEARCHABLE}
-        entries = self._source.rows(
-            "SELECT sequence, subject, key FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?",
-            (followed, _BATCH),
-        )
+        entries = store.read_changed_keys(followed, _BATCH)
         for _, subject, key in entries:
             if subject in changed:
                 changed[subject][key] = None
@@ -149,18 +147,18 @@ class DerivedDatabase:
         counts: dict[tuple[str, str, str], list[int]] = {}
         for subject, keys in changed.items():
             if keys:
-                self._write(file, subject, list(keys), counts)
+                self._write(file, store, subject, list(keys), counts)
         file.executemany(_MEASURE, [(*area, *numbers) for area, numbers in counts.items() if any(numbers)])
         if any(passages < 0 for passages, _ in counts.values()):
             file.execute("DELETE FROM measure WHERE passages = 0")
-        ((mark,),) = self._source.rows(_MARK, (last,))
         file.execute("DELETE FROM followed")
-        file.execute("INSERT INTO followed VALUES (?, ?)", (last, mark))
+        file.execute("INSERT INTO followed VALUES (?, ?)", (last, store.read_mark(last)))
         return last
 
     def _write(
         self,
         file: sqlite3.Connection,
+        store: SQLStore,
         subject: Searchable,
         keys: Sequence[int],
         counts: dict[tuple[str, str, str], list[int]],
@@ -173,70 +171,74 @@ class DerivedDatabase:
                 counter[0] += sign
                 counter[1] += sign * length
 
-        sql = f"SELECT scope, voice, length FROM passage WHERE key IN ({', '.join('?' * len(keys))})"
+        sql = f"SELECT scope, voice, length FROM passage WHERE key IN ({_list_marks(keys)})"
         for scope, voice, length in file.execute(sql, keys).fetchall():
             count(scope, voice, length, -1)
         file.executemany("DELETE FROM passage WHERE key = ?", [(key,) for key in keys])
         rows = []
-        for key, value, thread, document in self._iterate_live(subject, keys):
+        for key, value, thread, document in store.read_searched(subject, keys):
             row = _build_row(key, value, thread, self._analyse)
             rows.append((*row, _pack(document)))
             count(row[15], row[5], row[2], 1)
         file.executemany(_INSERT, rows)
 
-    def _iterate_live(
-        self, subject: Searchable, keys: Sequence[int]
-    ) -> Iterator[tuple[int, Record | Turn | Paragraph, int | None, str]]:
-        """Yield the values that are searched, with the number of the session of a turn, and their documents."""
-        table = TABLES[subject]
-        threads: dict[int, int] = {}
-        with self._source.reading() as store:
-            rows = fetch_by_key(store, table, keys)
-            if subject == "turn":
-                marks = ", ".join("?" * len(keys))
-                threads = dict(store.execute(f"SELECT key, session FROM turns WHERE key IN ({marks})", keys))
-        for key, row in sorted(rows.items()):
-            value = decode_or_skip(table, key, row)
-            if is_searched(value):
-                yield key, value, threads.get(key), to_short_document(table, row)
-
     # -- reading -------------------------------------------------------------------------------------------
 
-    def read_passages(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
-        """Return the columns of passages by key."""
-        sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({', '.join('?' * len(keys))})"
-        return self._read(sql, (SEARCHABLE.index(subject), *keys))
+    def read_passages(
+        self, store: SQLStore, subject: Searchable, keys: Sequence[int], around: int = 0
+    ) -> list[Passage]:
+        """Return passages by key, of turns also their neighbours up to a distance, none twice."""
+        rows: dict[int, Row] = {}
+        for start in range(0, len(keys), _KEYS):
+            some = pad_values(keys[start : start + _KEYS])
+            if around and subject == "turn":
+                sql = _NEIGHBORS.format(_list_marks(some))
+                found = self._read(store, sql, (around, around, *some))
+            else:
+                sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({_list_marks(some)})"
+                found = self._read(store, sql, (SEARCHABLE.index(subject), *some))
+            rows |= {row[0]: row for row in found}
+        return list(map(Passage._make, rows.values()))
 
-    def read_neighbors(self, keys: Sequence[int], around: int) -> list[Row]:
-        """Return the columns of passages of turns and of their neighbours up to a distance, none twice."""
-        columns = ", ".join(f"near.{name}" for name in _COLUMNS.split(", "))
-        sql = (
-            f"SELECT DISTINCT {columns} FROM passage AS hit CROSS JOIN passage AS near "
-            "ON near.thread = hit.thread AND near.position BETWEEN hit.position - ? AND hit.position + ? "
-            f"WHERE hit.thread IS NOT NULL AND hit.key IN ({', '.join('?' * len(keys))})"
+    def measure(
+        self, store: SQLStore, subject: Searchable, scopes: Sequence[str] | None, category: str | None
+    ) -> CollectionStats:
+        """Count the passages and tokens of some scopes, or the records of a category there."""
+        if category is not None:
+            if subject != "record":
+                return CollectionStats(passages=0, tokens=0)
+            where = SQLiteConditions()
+            asked = Filter(
+                scopes=None if scopes is None else tuple(scopes), categories=(category,), archived=None
+            )
+            where.add_record_filter(asked)
+            sql = f"SELECT count(*), total(length) FROM passage AS it WHERE {where}"
+            ((passages, tokens),) = self._read(store, sql, where.values)
+            return CollectionStats(passages=passages, tokens=int(tokens))
+        areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
+        known = self._use(store, lambda file: self._read_measures(file, areas))
+        counted = [row for area in areas for row in known[area] if row[0] == subject]
+        return CollectionStats(
+            passages=sum(row[2] for row in counted),
+            tokens=sum(row[3] for row in counted),
+            speakers=frozenset(row[1] for row in counted if row[1]),
         )
-        return self._read(sql, (around, around, *keys))
 
-    def read_measures(self, areas: Sequence[str]) -> list[Row]:
-        """Return area, subject, voice, passages and tokens of the counters of areas."""
-        marks = ", ".join("?" * len(areas))
-        return self._read(
-            f"SELECT area, subject, voice, passages, tokens FROM measure WHERE area IN ({marks})", areas
-        )
+    def _read_measures(self, file: sqlite3.Connection, areas: Sequence[str]) -> dict[str, list[Row]]:
+        """Return subject, voice, passages and tokens of the counters of areas, read once for each state."""
+        known = self._measures
+        for area in areas:
+            if area not in known:
+                sql = "SELECT subject, voice, passages, tokens FROM measure WHERE area = ?"
+                known[area] = file.execute(sql, (area,)).fetchall()
+        return known
 
-    def count_records(self, where: object, values: Sequence[Any]) -> tuple[int, int]:
-        """Return the number of the records that fulfil conditions on `it`, and of their tokens."""
-        ((passages, tokens),) = self._read(
-            f"SELECT count(*), total(length) FROM passage AS it WHERE {where}", values
-        )
-        return passages, int(tokens)
-
-    def _read(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        return self._use(lambda file: file.execute(sql, values).fetchall())
+    def _read(self, store: SQLStore, sql: str, values: Sequence[Any]) -> list[Row]:
+        return self._use(store, lambda file: file.execute(sql, values).fetchall())
 
     # -- the file ------------------------------------------------------------------------------------------
 
-    def scrub(self) -> bool:
+    def scrub(self, store: SQLStore) -> bool:
         """Rewrite the file so that no erased word is left in it; return False if others prevented that."""
         with self._lock:
             if self._path is None or not self._path.exists():
@@ -246,7 +248,7 @@ class DerivedDatabase:
                 return not self._path.exists()
             self._close()  # what was removed and made again meanwhile is another file
             try:
-                return self._use(_vacuum)
+                return self._use(store, _vacuum)
             except StoreUnavailable:
                 return False
 
@@ -262,12 +264,12 @@ class DerivedDatabase:
         with self._lock:
             self._close()
 
-    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _use(self, store: SQLStore, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of work on the file, after all changes that this thread sees were analysed.
 
         A file that was removed or is damaged is made again. Where the disk refuses it, its content is in memory.
         """
-        sequence = self._source.sequence()
+        sequence = store.sequence()
         with using_connections(), self._lock:
             while True:
                 try:
@@ -276,7 +278,7 @@ class DerivedDatabase:
                     if self._file is None:
                         self._file = self._open()
                     if self._followed != sequence:
-                        self._catch_up(self._file, sequence)
+                        self._catch_up(self._file, store, sequence)
                     return work(self._file)
                 except sqlite3.DatabaseError as error:
                     self._handle_error(error)
@@ -395,6 +397,10 @@ def _prepare(file: sqlite3.Connection) -> None:
 def _vacuum(file: sqlite3.Connection) -> bool:
     file.execute("VACUUM")
     return bool(file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
+
+
+def _list_marks(values: Sequence[Any]) -> str:
+    return ",".join("?" * len(values))
 
 
 def _pack(document: str) -> bytes:

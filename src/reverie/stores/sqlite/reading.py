@@ -27,7 +27,7 @@ from reverie.domain.errors import (
     StoreUnavailable,
     is_out_of_files,
 )
-from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.stores.base import Conditions, build_placeholders
 from reverie.stores.codec import (
@@ -289,9 +289,6 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
 
 # -- filters as conditions -----------------------------------------------------------------------------------
 
-
-SEARCHED = f"+page = '{HISTORY}'"
-"""Condition for searchable paragraphs. The plus keeps SQLite from scanning a whole log to find one key."""
 
 EACH_TAG = "json_each(CASE WHEN json_valid(tags) THEN tags ELSE '[]' END)"
 """The tags of a row of `records`, each a row with the column `value`."""

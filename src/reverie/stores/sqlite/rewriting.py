@@ -28,7 +28,15 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
-from reverie.stores.base import ROWS, CopiedRow, Unjournaled, find_merges, move_fields, translating_damage
+from reverie.stores.base import (
+    MARKED,
+    ROWS,
+    CopiedRow,
+    Unjournaled,
+    find_merges,
+    move_fields,
+    translating_damage,
+)
 from reverie.stores.codec import (
     ENTRIES,
     IN_ROW,
@@ -59,7 +67,7 @@ from reverie.stores.sqlite.database_file import (
     remove_file,
     replace_file,
 )
-from reverie.stores.sqlite.derived import MARKED, read_copies
+from reverie.stores.sqlite.derived import read_copies
 from reverie.stores.sqlite.transaction import CITE, INSERT_CHANGE, WriteTransaction, prepare_change
 
 _ACTOR = "doctor"

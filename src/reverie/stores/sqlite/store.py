@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +18,8 @@ from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreError, StoreUnavailable, build_os_error
-from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import Analyse, Passage, Searchable
+from reverie.domain.passage import Analyse, Searchable, is_searched
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import Conditions, CopiedRow, SQLStore, build_placeholders, translating_damage
@@ -33,6 +31,7 @@ from reverie.stores.codec import (
     TableCodec,
     get_id,
     lengthen_document,
+    to_short_document,
 )
 from reverie.stores.forks import using_connections
 from reverie.stores.protocol import CommitOptions
@@ -41,7 +40,6 @@ from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
 from reverie.stores.sqlite.reading import (
     EACH_TAG,
-    SEARCHED,
     SQLiteConditions,
     build_overview,
     build_select,
@@ -62,10 +60,8 @@ _log = logging.getLogger("reverie")
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")
 
-_CHUNK = 1024
 _MOST_NAMES = 16_384  # in one statement; a power of two below SQLite's 32,766 variables
 _BATCH = 256
-_LIVE = {"record": "archived_at IS NULL", "turn": "true", "paragraph": SEARCHED}
 _NAMES = " UNION ALL ".join(
     f"SELECT key, id FROM {each}" for each in ("gone", *(t.name for t in TABLES.values()))
 )
@@ -129,7 +125,7 @@ class SQLiteStore(SQLStore):
     def _open(self) -> None:
         self._connections: Connections = ConnectionPool(self.path, patience=self._patience)
         self._derived = DerivedDatabase(
-            self._passages, self._connections, analyse=self._analyse, is_kept=not is_read_only(self.path)
+            self._passages, analyse=self._analyse, is_kept=not is_read_only(self.path)
         )
 
     # -- changing ------------------------------------------------------------------------------------
@@ -170,7 +166,7 @@ class SQLiteStore(SQLStore):
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs."""
         # The store first: then no reader is left that could analyse what was erased again.
-        return self._connections.scrub() and self._derived.scrub()
+        return self._connections.scrub() and self._derived.scrub(self)
 
     # -- the journal ---------------------------------------------------------------------------------
 
@@ -213,42 +209,22 @@ class SQLiteStore(SQLStore):
 
     # -- for search -----------------------------------------------------------------------------------
 
-    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
-        """Return live passages by key, in any order; unknown and archived ones are left out."""
-        rows: dict[int, Row] = {}
-        for start in range(0, len(keys), _CHUNK):
-            some = pad_values(keys[start : start + _CHUNK])
-            if around and subject == "turn":
-                found = self._derived.read_neighbors(some, around)
-            else:
-                found = self._derived.read_passages(subject, some)
-            rows |= {row[0]: row for row in found}
-        return list(map(Passage._make, rows.values()))
-
-    def live(
-        self, subject: Searchable, *, after: int = 0, limit: int = 1000
-    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Return live passages and their values by ascending key, for building an index."""
+    def read_searched(
+        self, subject: Searchable, keys: Sequence[int]
+    ) -> list[tuple[int, Record | Turn | Paragraph, int | None, str]]:
+        """Return those of some values that are searched: key, value, key of a turn's session, document."""
         table: TableCodec[Any] = TABLES[subject]
-        sql = f"SELECT key FROM {table.name} WHERE {_LIVE[subject]} AND key > ? ORDER BY key LIMIT ?"
-        while keys := [row[0] for row in self._connections.rows(sql, (after, limit))]:
-            values = dict(self._iterate_keyed_things(table, sql, (after, limit)))
-            if values and (found := sorted(self.passages(subject, list(values)))):
-                return [(passage, values[passage.key]) for passage in found]
-            after = keys[-1]  # not one of them can be read: an empty answer would mean the end
-        return []
-
-    def _get_known_measures(self) -> dict[str, list[Sequence[Any]]]:
-        view = self._connections.view
-        return {} if view is None else view.measures
-
-    def _read_measures(self, areas: Sequence[str]) -> list[Row]:
-        return self._derived.read_measures(areas)
-
-    def _count_records(self, wanted: Filter) -> tuple[int, int]:
-        where = SQLiteConditions()
-        where.add_record_filter(replace(wanted, archived=None))  # others have no passage
-        return self._derived.count_records(where, where.values)
+        threads: dict[int, int] = {}
+        with self._connections.reading() as file:
+            rows = fetch_by_key(file, table, keys)
+            if subject == "turn":
+                marks = build_placeholders(len(keys))
+                threads = dict(file.execute(f"SELECT key, session FROM turns WHERE key IN ({marks})", keys))
+        found = []
+        for key, row in sorted(rows.items()):
+            if is_searched(value := decode_or_skip(table, key, row)):
+                found.append((key, value, threads.get(key), to_short_document(table, row)))
+        return found
 
     # -- working memory --------------------------------------------------------------------------------
 
@@ -344,11 +320,6 @@ class SQLiteStore(SQLStore):
             rows.append(CopiedRow._make((*row[:9], *documents, name)))
         return rows
 
-    def refresh_analyses(self) -> None:
-        """Analyse every text again."""
-        self._derived.clear()
-        self._derived.follow()
-
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
         self._connections.close()
@@ -358,6 +329,9 @@ class SQLiteStore(SQLStore):
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return self._connections.rows(sql, values)
+
+    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        return self._connections.rows_now(sql, values)
 
     def _where(self, table: str) -> Conditions:
         return SQLiteConditions()

@@ -59,19 +59,20 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     up to date. `remove` erases the memory with everything in it, and lists where the server still keeps it
     for a while. `reverie check --store URL` looks for errors.
 
-    With --json: {"store": text, "steps": [text]}, for remove {"store": text, "pending": [text]}.
+    With --json: {"store": text, "made": true or false}, for remove {"store": text, "pending": [text]}.
     """
-    from reverie.search.analyzer import analyze
     from reverie.stores.postgres.connections import parse_postgres_url
-    from reverie.stores.postgres.schema import open_space, prepare_database, remove_space
+    from reverie.stores.postgres.copying import prepare_database
+    from reverie.stores.postgres.schema import open_space, remove_space
 
     address = parse_postgres_url(url)
     if action != "remove":
         if yes:
             raise InvalidInput(f"--yes is for `remove`. {action.capitalize()} asks nothing.")
         shown = address.shown if action == "create" else address.database
-        steps = prepare_database(url, analyse=analyze, create=action == "create")
-        context.print_result("\n  ".join([f"Ready: {shown}", *steps]), {"store": shown, "steps": steps})
+        made = prepare_database(url, create=action == "create")
+        text = f"Ready: {shown}{', with new tables' if made else ''}"
+        context.print_result(text, {"store": shown, "made": made})
         return
     if address.is_whole_database:
         raise InvalidInput("The PostgreSQL address names no memory. Add `memory=` with its name.")
