@@ -391,53 +391,34 @@ _past, _coming = (
 )
 _han_step = rf"(?P<step>{_build_alternatives(_HAN_STEPS)})"
 _weekday_words = _list_last_words(WEEKDAYS)
-_near_words = _weekday_words | _list_last_words(_periods)
-_UNIT_WORDS = _list_last_words(word for word, unit in _UNITS.items() if unit in _LENGTHS)
+_RELATIVE_WORDS = _weekday_words | _list_last_words((*_DAYS, *_periods, *_UNITS, *_following, *MONTHS))
+"""The last words of relative dates, one of which is in every text with such a date."""
 
-
-class _Form(NamedTuple):
-    """One form of relative dates. Only a text with one of the words has such a date."""
-
-    pattern: re.Pattern[str]
-    words: frozenset[str]
-
-
-# One pattern of all forms would take 11 ms to compile; a text has words of few of them.
 _FORMS = tuple(
-    _Form(defer_regex(rf"\b(?:{source})\b(?!\s+of\b)", re.VERBOSE), words)
-    for source, words in (
-        (
-            rf"(?:{_amount}\s+(?:{_past}|{_coming})\s+)?(?P<day>{_build_alternatives(_DAYS)})",
-            _list_last_words(_DAYS),
-        ),
-        (
-            r"(?:(?P<past>vor|hace|il\s+y\s+a|ha|faz)\s+|(?P<coming>in|dentro\s+de|en|dans|fra|tra|daqui\s+a|em)\s+)?"
-            rf"{_amount}(?:'\s+time|\s+(?P<ago>ago|earlier|fa|atras)|\s+(?P<hence>from\s+now))?",
-            _UNIT_WORDS,
-        ),
-        (rf"{_weekday}\s+(?P<step>next|last|this)\s+(?P<week>week)", _weekday_words),
-        (
-            rf"(?:the\s+(?P<nth>\d{{1,2}}){_th}\s+of\s+)?(?P<step>{_build_alternatives(_STEPS)})\s+{_near}",
-            _near_words,
-        ),
-        (rf"(?P<step>last|next)\s+(?P<month>{_build_alternatives(MONTHS)})", _list_last_words(MONTHS)),
-        (rf"{_near}\s+(?P<step>{_build_alternatives(_following)})", _list_last_words(_following)),
-        (
-            r"(?:at\s+|by\s+)?the\s+(?P<end>end)\s+of\s+(?:the|this)\s+(?P<period>week|month|year)",
-            frozenset({"end"}),
-        ),
+    defer_regex(rf"\b(?:{source})\b(?!\s+of\b)", re.VERBOSE)
+    for source in (
+        rf"(?:{_amount}\s+(?:{_past}|{_coming})\s+)?(?P<day>{_build_alternatives(_DAYS)})",
+        r"(?:(?P<past>vor|hace|il\s+y\s+a|ha|faz)\s+|(?P<coming>in|dentro\s+de|en|dans|fra|tra|daqui\s+a|em)\s+)?"
+        rf"{_amount}(?:'\s+time|\s+(?P<ago>ago|earlier|fa|atras)|\s+(?P<hence>from\s+now))?",
+        rf"{_weekday}\s+(?P<step>next|last|this)\s+(?P<week>week)",
+        rf"(?:the\s+(?P<nth>\d{{1,2}}){_th}\s+of\s+)?(?P<step>{_build_alternatives(_STEPS)})\s+{_near}",
+        rf"(?P<step>last|next)\s+(?P<month>{_build_alternatives(MONTHS)})",
+        rf"{_near}\s+(?P<step>{_build_alternatives(_following)})",
+        r"(?:at\s+|by\s+)?the\s+(?P<end>end)\s+of\s+(?:the|this)\s+(?P<period>week|month|year)",
     )
 )
 _HAN_FORMS = tuple(
-    _Form(defer_regex(source), frozenset())
-    for source in (
-        rf"(?P<day>{_build_alternatives(_HAN_DAYS)})",
-        rf"(?P<count>\d{{1,4}}|[{_HAN_DIGITS}]{{1,3}})(?P<unit>{_build_alternatives(_WORDS['han_units'])})(?:以|之)?"
-        r"(?:(?P<past>前)|(?P<coming>[后後]))",
-        rf"{_han_step}[个個]?(?P<week>星期|礼拜|禮拜|[周週])"
-        r"(?:の?(?P<kana>[月火水木金土日])曜日?|(?P<weekday>[一二三四五六日天])(?![个個回次])|(?P<weekend>末))?",
-        rf"{_han_step}[个個]?(?P<period>月)(?:の?(?P<nth>\d{{1,2}})\s*[日号號])?",
-        rf"(?P<year>{_build_alternatives(_HAN_YEARS)})",
+    map(
+        defer_regex,
+        (
+            rf"(?P<day>{_build_alternatives(_HAN_DAYS)})",
+            rf"(?P<count>\d{{1,4}}|[{_HAN_DIGITS}]{{1,3}})(?P<unit>{_build_alternatives(_WORDS['han_units'])})(?:以|之)?"
+            r"(?:(?P<past>前)|(?P<coming>[后後]))",
+            rf"{_han_step}[个個]?(?P<week>星期|礼拜|禮拜|[周週])"
+            r"(?:の?(?P<kana>[月火水木金土日])曜日?|(?P<weekday>[一二三四五六日天])(?![个個回次])|(?P<weekend>末))?",
+            rf"{_han_step}[个個]?(?P<period>月)(?:の?(?P<nth>\d{{1,2}})\s*[日号號])?",
+            rf"(?P<year>{_build_alternatives(_HAN_YEARS)})",
+        ),
     )
 )
 
@@ -518,13 +499,12 @@ def _shift_period(unit: str, step: int, today: date) -> _Days:
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
 def _find_relative(folded: str, today: date) -> Sequence[DateMention]:
     """Return the first 20 relative dates of a text from `fold_text`; `counted` ones are single days."""
-    words = _list_latin_words(folded)
-    forms = [form for form in _FORMS if not form.words.isdisjoint(words)]
+    forms = () if _RELATIVE_WORDS.isdisjoint(_list_latin_words(folded)) else _FORMS
     if not folded.isascii() and _HAS_HAN.search(folded):
         forms += _HAN_FORMS
     mentions: list[DateMention] = []
     for form in forms:
-        for match in form.pattern.finditer(folded):
+        for match in form.finditer(folded):
             part = {name: " ".join(words.split()) for name, words in match.groupdict().items() if words}
             try:
                 days = _resolve(part, today) if _is_meant(match, folded) else None
