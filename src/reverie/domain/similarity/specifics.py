@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 import Stemmer
 
@@ -38,6 +40,7 @@ _UNITS, _NUMBERS = _LISTS["units"], _LISTS["numbers"]
 _DENYING_PIECES = ("不", "没", "沒", "無", "无", "别", "ない", "ません", "않", "안 ", "없", "못")
 _ORDINARY = frozenset(_LISTS["ordinary"])
 """Words that are no names at the beginning of a sentence."""
+_NO_NAMES = {"i", "a", "the"}.union(WEEKDAYS, _NUMBERS)
 _ORDINARY_ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "n't")
 _LIMITS = frozenset((*_LISTS["limits"], *_LISTS["relative_days"]))
 """Words of quantity, order and time, which are not denied themselves: "not before noon"."""
@@ -47,33 +50,21 @@ _FUNCTION_WORDS = _ORDINARY.difference(_LISTS["statements"])
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 )
-_ALONE = rf"(?<![^\W{_UNSPACED}])"
-_APART = rf"(?![^\W{_UNSPACED}])"
-"""Bounds of a number: not within a word, except beside letters of scripts without spaces."""
-
-_PIECE = defer_regex(
-    rf"""
-      (?P<address>[A-Za-z][A-Za-z0-9+.-]{{0,20}}+://[^\s<>"'`]++
-                | (?<![\w.+-])[\w.+-]++@[\w-]++(?>(?:\.[\w-]++)+)
-                | (?:~|\.{{1,2}})?/[\w.@%+~-]++(?>(?:/[\w.@%+~-]*+)*)
-                | [A-Za-z]:\\[^\s"'<>|]++
-                | (?<![\w.@~-])[\w.@~-]++(?>(?:/[\w.@%+~-]++)+))
-    | (?P<code>`[^`\n]{{1,200}}` | {_ALONE}(?<!-)--?[A-Za-z](?>(?:-|[^\W{_UNSPACED}])*))
-    | (?P<time>{_ALONE}(?<!-)-?-?(?:\d{{4}}-)?\d\d-\d\d(?!-){_APART}
-             | {_ALONE}(?<!-)\d{{4}}-\d\d(?!-){_APART}
-             | {_ALONE}(?<!:)\d{{1,2}}:\d\d(?::\d\d)?(?!:){_APART})
-    | (?P<number>{_ALONE}(?<!\.)[-+]?\d++(?>(?:[.,]\d++)*))(?P<glued>[A-Za-zµ°]{{0,7}}+{_APART})
-    | (?P<unspaced>[{_UNSPACED}]++)
-    | (?P<word>[^\W_{_UNSPACED}]++(?>(?:['_.+:-]{{1,2}}[^\W{_UNSPACED}]++)*)(?>(?:\+\+|\#)?))
-    | (?P<symbol>[$€£¥%])
-    | (?P<end>[.!?;:\n。！？；]++)
-    """,
-    re.VERBOSE,
+_TOKEN = defer_regex(
+    rf"(?P<end>(?:(?<=[.!?;:…])['\")\]]*\s+|[\n。！？；])\s*)|(?P<code>`[^`\n]{{1,200}}`)|[('\"<]*[A-Za-z]{{2,20}}://\S+"
+    rf"|[{_UNSPACED}]+|[^\s`=。！？；{_UNSPACED}]+"
 )
-"""The pieces of a text. Possessive quantifiers and look-behinds keep the time linear."""
-_CODE_WORD = defer_regex(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
+"""Words with the marks around them, code, and texts of scripts without spaces, up to the end of a sentence."""
+_EDGES = ".,;:!?¿¡…()[]{}<>'\"“”„«»*"
+_VALUE = defer_regex(r"\d|[@/\\_~|]\w|\w\.\w|::\w|\A--?[A-Za-z]|\A[a-z]+[A-Z]")
+_HASH = defer_regex(r"(?=\w*[a-z])[0-9a-f]{7,40}")
+_DAY = defer_regex(r"-*(?P<year>\d{4}-)?\d\d-\d\d")
 _CLOCK = defer_regex(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?[ \t]?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
-_THOUSANDS = defer_regex(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_THOUSANDS = defer_regex(r"(?<=\d),(?=\d{3}(?!\d))")
+_PRICE = defer_regex(r"([$€£¥])[ \t]?(\d[\d.,]*)")
+_AMOUNT = defer_regex(
+    rf"(?<![\w.,-])([-+]?\d++(?:[.,]\d++)*)({'|'.join(map(re.escape, _UNITS))})(?!\w)", re.IGNORECASE
+)
 _RAISED = defer_regex(r"(?<=\d)[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
 _SOME_DAY = date(2001, 1, 1)  # dates without a year are compared without it
 
@@ -141,10 +132,102 @@ def extract_specifics(text: str) -> Specifics:
     >>> sorted(extract_specifics("Never run `git push --force` at 5 pm").denied)
     ['run']
     """
-    reader = _Reader()
-    for piece in _PIECE.finditer(_normalize_times(text)):
-        reader.take(piece)
-    return reader.result()
+    text = _PRICE.sub(r"\2 \1", _THOUSANDS.sub("", _normalize_times(text)))
+    sentences: list[list[_Word]] = [[]]
+    for token in _TOKEN.finditer(_AMOUNT.sub(r"\1 \2", text)):
+        if token.lastgroup == "end":
+            sentences.append([])
+        elif word := token.group().strip("` " if token["code"] else _EDGES):
+            is_value = bool(token["code"] or _VALUE.search(word) or _HASH.fullmatch(word))
+            is_last = is_value or word[-2:] == "'s" or token.group()[-1] in _EDGES
+            sentences[-1].append(_Word(word, is_value, token.group()[0] in _EDGES, is_last))
+    names, values = (
+        frozenset(chain.from_iterable(map(find, sentences))) for find in (_list_names, _list_values)
+    )
+    words = [word for sentence in sentences for word in _list_words(sentence)]
+    return Specifics(
+        values=values,
+        names=names,
+        affirmed=frozenset(word for word, is_denied in words if not is_denied),
+        denied=frozenset(word for word, is_denied in words if is_denied),
+        wording=f" {' '.join(word.lower for sentence in sentences for word in sentence)} ",
+    )
+
+
+class _Word(NamedTuple):
+    """Word of a sentence: whether it is a value, and whether marks are before or after it."""
+
+    text: str
+    is_value: bool
+    is_first: bool
+    is_last: bool
+
+    @property
+    def lower(self) -> str:
+        """The word in small letters; the genitive `'s` is a word of its own."""
+        return self.text.casefold() if self.is_value else re.sub(r"'s\Z", " 's", self.text.casefold())
+
+    @property
+    def host(self) -> str:
+        """The word in small letters without the genitive."""
+        return self.lower.removesuffix(" 's")
+
+
+def _list_values(sentence: Sequence[_Word]) -> Iterator[str]:
+    """Yield the values of a sentence, and the numbers with the units after them."""
+    number = ""
+    for word in sentence:
+        text, lower = word.text, word.lower
+        if day := word.is_value and _DAY.fullmatch(text):
+            text = text.lstrip("-")
+            yield from (text, text[:7], text[5:]) if day["year"] else (text,)
+        elif word.is_value or lower in _NUMBERS:
+            yield _NUMBERS.get(lower, text)
+        elif number and lower in _UNITS:
+            yield f"{number} {_UNITS[lower]}"
+        number = text if word.is_value and text[-1].isdigit() else ""
+
+
+def _list_names(sentence: Sequence[_Word]) -> Iterator[str]:
+    """Yield the capitalised words of a sentence, and each run of them."""
+    run: list[str] = []
+    for place, word in enumerate(sentence):
+        is_unit = place > 0 and sentence[place - 1].is_value and word.host in _UNITS
+        if is_unit or not _is_name(word, is_initial=place == 0):
+            run = []
+            continue
+        run = [*([] if word.is_first else run), word.host]
+        yield word.host
+        if len(run) > 1:
+            yield " ".join(run)
+        run = [] if word.is_last else run
+
+
+def _is_name(word: _Word, *, is_initial: bool) -> bool:
+    lower = word.host
+    if word.is_value or lower.partition("'")[0] in _NO_NAMES:
+        return False
+    is_ordinary = lower in _ORDINARY or lower.endswith(_ORDINARY_ENDINGS)
+    return any(c.isupper() for c in word.text) and not (is_initial and is_ordinary)
+
+
+def _list_words(sentence: Sequence[_Word]) -> Iterator[tuple[str, bool]]:
+    """Yield the stem of each word with a meaning of its own, and whether it is denied."""
+    is_denying = has_number = False
+    for word in sentence:
+        lower, host = word.lower, word.host
+        if any(mark in host for mark in _DENYING_PIECES):
+            yield host, True
+        elif host in _LIMITS:
+            yield stem_word(host), False
+        elif lower in NEGATIONS or lower.endswith("n't"):
+            is_denying = True
+        elif not (
+            word.is_value or host in _FUNCTION_WORDS or lower in _NUMBERS or (has_number and lower in _UNITS)
+        ):
+            yield stem_word(host), is_denying
+            is_denying = False
+        has_number = word.is_value and word.text[-1].isdigit()
 
 
 @lru_cache(maxsize=8_192)
@@ -164,6 +247,7 @@ def _normalize_times(text: str) -> str:
     'On 2025-05-03 at 17:30, not --06-04 or 2025-06-04'
     """
     if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()
         text = _RAISED.sub(r"^\g<0>", text)  # 10² is not 102
         text = unicodedata.normalize("NFKC", text).replace("’", "'").replace("‘", "'").replace("ʼ", "'")
     return _CLOCK.sub(_rewrite_clock_time, "\n".join(map(_rewrite_dates, text.split("\n"))))
@@ -195,99 +279,3 @@ def _rewrite_clock_time(match: re.Match[str]) -> str:
     if not 1 <= hour <= 12:
         return match.group()
     return f"{hour % 12 + (12 if match.group(3) in 'pP' else 0)}:{minutes}"
-
-
-class _Reader:
-    """Collector of the specifics of one text, piece by piece. Its state describes the last pieces."""
-
-    def __init__(self) -> None:
-        self.values, self.names, self.affirmed, self.denied = set[str](), set[str](), set[str](), set[str]()
-        self.words: list[str] = []
-        self.run: list[str] = []  # the capitalised words before this place
-        self.is_initial = True  # whether a sentence begins here
-        self.is_denying = False  # whether a negation has no word yet
-        self.amount = ""  # the number or the sign of a currency before this place
-        self.at = 0  # end of the last piece
-
-    def take(self, piece: re.Match[str]) -> None:
-        """Add one piece of the text."""
-        kind, text = piece.lastgroup or "", piece.group()
-        if kind != "word" or not piece.string[self.at : piece.start()].isspace():
-            self._end_run()
-        amount, self.amount, self.at = self.amount, "", piece.end()
-        if kind == "end":
-            self.is_denying = False
-        elif kind == "glued":
-            self._take_number(piece["number"], piece["glued"], "" if amount[-1:].isalnum() else amount)
-        elif kind == "word":
-            self._take_word(text, amount)
-        elif kind == "symbol":
-            if amount:
-                self.values.add(f"{amount} {text}")
-            self.amount = "" if text == "%" else text
-        else:
-            self._take_other(kind, text)
-        self.is_initial = kind == "end"
-
-    def result(self) -> Specifics:
-        """Return everything that was found."""
-        self._end_run()
-        found = map(frozenset, (self.values, self.names, self.affirmed, self.denied))
-        values, names, affirmed, denied = found
-        wording = f" {' '.join(self.words)} "
-        return Specifics(values=values, names=names, affirmed=affirmed, denied=denied, wording=wording)
-
-    def _end_run(self) -> None:
-        if len(self.run) > 1:
-            self.names.add(" ".join(self.run))
-        self.run = []
-
-    def _take_other(self, kind: str, text: str) -> None:
-        if kind == "unspaced":
-            (self.denied if any(mark in text for mark in _DENYING_PIECES) else self.affirmed).add(text)
-        elif kind == "time":
-            text = text.lstrip("-")
-            self.values.update((text, text[:7], text[5:]) if len(text) == len("2025-05-03") else (text,))
-        else:
-            text = text.rstrip(".,;:!?)]}'\"") if kind == "address" else text.strip("`").strip()
-            self.values.add(text)
-        self.words.append(text.casefold())
-
-    def _take_number(self, digits: str, unit: str, currency: str) -> None:
-        value = digits.replace(",", "") if _THOUSANDS.fullmatch(digits) else digits
-        if unit.lower() in ("st", "nd", "rd", "th"):
-            value, unit = f"{value}{unit.lower()}", ""
-        units = ("", currency, _UNITS.get(unit.lower(), unit))
-        self.values.update(f"{value} {each}".strip() for each in units)
-        self.words += filter(None, (value, unit.casefold()))
-        self.amount = value
-
-    def _take_word(self, text: str, amount: str) -> None:
-        lower = text.casefold()
-        host, stripped = lower.removesuffix("'s"), text.removesuffix("'s")
-        self.words += (host,) if host == lower else (host, "'s")
-        is_name = False
-        if lower in NEGATIONS or lower.endswith("n't"):
-            self.is_denying = True
-        elif amount and lower in _UNITS:
-            self.values.add(f"{amount} {_UNITS[lower]}")
-        elif lower in _NUMBERS:
-            self.values.add(_NUMBERS[lower])
-        elif _CODE_WORD.fullmatch(stripped):
-            self.values.add(stripped)
-        else:
-            if is_name := self._is_name(stripped, host):
-                self.names.add(host)
-                self.run.append(host)
-            if host in _LIMITS:
-                self.affirmed.add(stem_word(host))
-            elif host not in _FUNCTION_WORDS:
-                (self.denied if self.is_denying else self.affirmed).add(stem_word(host))
-                self.is_denying = False
-        if not is_name or host != lower:
-            self._end_run()
-
-    def _is_name(self, text: str, lower: str) -> bool:
-        if not any(c.isupper() for c in text) or lower in WEEKDAYS or lower in ("i", "a", "the"):
-            return False
-        return not self.is_initial or not (lower in _ORDINARY or lower.endswith(_ORDINARY_ENDINGS))
