@@ -132,14 +132,15 @@ class DerivedDatabase:
             with file:
                 file.execute("BEGIN IMMEDIATE")
                 followed, _ = _read_followed(file)  # another process may have been faster
-                if followed < sequence:
-                    followed = self._follow_batch(file, store, followed)
+                if followed < sequence:  # the journal of a snapshot ends before its last change
+                    followed = self._follow_batch(file, store, followed) or sequence
         self._followed, self._measures = followed, {}
 
     def _follow_batch(self, file: sqlite3.Connection, store: SQLStore, followed: int) -> int:
-        """Analyse the values that the next entries of the journal have changed; return the number of the last."""
+        """Analyse the values that the next entries of the journal have changed; return the number of the last, or 0."""
         changed: dict[Searchable, dict[int, None]] = {subject: {} for subject in SEARCHABLE}
-        entries = store.read_changed_keys(followed, _BATCH)
+        if not (entries := store.read_changed_keys(followed, _BATCH)):
+            return 0
         for _, subject, key in entries:
             if subject in changed:
                 changed[subject][key] = None
