@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from mcp import Client
+from mcp import Client, types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from reverie import Memory
 from reverie.interfaces.mcp import handshake
-from reverie.interfaces.mcp.server import TEMPLATES, create_offer, to_protocol_tool
+from reverie.interfaces.mcp.server import TEMPLATES, create_offer
+from reverie.tools.toolset import to_mcp
 from tests.interfaces.mcp.peers import LEGACY, PROGRAM, STATELESS, Wire, played, started
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -191,7 +192,7 @@ def test_the_tools_that_are_listed_early_are_those_of_the_server(folder: Path) -
     for options, how in cases:
         with Memory.open(folder) as memory:
             offer = create_offer(memory, **how)
-            expected = [to_protocol_tool(tool) for tool in offer.tools]
+            expected = [types.Tool.model_validate(to_mcp(tool)) for tool in offer.tools]
         locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
         locking.execute("PRAGMA locking_mode = EXCLUSIVE")
         locking.execute("BEGIN EXCLUSIVE")  # the server cannot open the memory, so these answers come early

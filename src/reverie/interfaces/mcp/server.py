@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
@@ -24,12 +23,12 @@ from reverie import __version__
 from reverie.domain.errors import InvalidInput, ReverieError, StoreError
 from reverie.domain.page import HISTORY, MEMORY, parse_daily_note_day, validate_page_name
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope, validate_scope
-from reverie.domain.text import escaping, timestamps
+from reverie.domain.text import escaping
 from reverie.interfaces.mcp.handshake import INSTRUCTIONS, NAME
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
 from reverie.scoped import ScopedMemory
-from reverie.tools import DEFAULT_GROUPS, Tool, ToolResult, Toolset, memory_tools
+from reverie.tools import DEFAULT_GROUPS, ToolResult, Toolset, memory_tools
 from reverie.tools.rendering import cut_part
 from reverie.tools.toolset import to_mcp
 from reverie.tools.working_memory import is_page_trusted
@@ -125,7 +124,7 @@ class MemoryServer:
         """
         self.offer = offer
         self.threads = threads or CallThreads()
-        tools = list(map(to_protocol_tool, offer.tools))
+        tools = [types.Tool.model_validate(to_mcp(each)) for each in offer.tools]
         templates = list(TEMPLATES)
         self.protocol: Server[Any] = Server(
             NAME,
@@ -206,8 +205,10 @@ class MemoryServer:
     async def _read_resource(
         self, ctx: _Request, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        read = partial(read_resource, self.offer.view, str(params.uri), stateless=_is_stateless(ctx))
-        return await self._run_on_thread(read)
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS  # then there was no handshake
+        return await self._run_on_thread(
+            partial(read_resource, self.offer.view, str(params.uri), stateless=is_modern)
+        )
 
     async def _run_on_thread(self, make: Callable[[], _T]) -> _T:
         """Run a function on a thread; convert errors to protocol errors."""
@@ -222,11 +223,6 @@ class MemoryServer:
             raise MCPError(types.INTERNAL_ERROR, f"The memory failed: {error}. {_ADVICE}") from error
 
 
-def to_protocol_tool(tool: Tool) -> types.Tool:
-    """Convert a tool to its form in the protocol."""
-    return types.Tool.model_validate(to_mcp(tool))
-
-
 def _build_handler(result: _T) -> Callable[[_Request, Any], Awaitable[_T]]:
     """Return the handler of a request whose result is always the same."""
 
@@ -234,11 +230,6 @@ def _build_handler(result: _T) -> Callable[[_Request, Any], Awaitable[_T]]:
         return result
 
     return handle
-
-
-def _is_stateless(ctx: _Request) -> bool:
-    """Whether a request came without a handshake."""
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 # -- resources ------------------------------------------------------------------------------------
@@ -274,14 +265,6 @@ TEMPLATES = (
 )
 
 
-def build_page_uri(name: str) -> str:
-    """Return the URI of a page or log."""
-    return PAGE_URI + quote(name)
-
-
-# -- resources -------------------------------------------------------------------------------------------
-
-
 def list_resources(view: ScopedMemory, cursor: str | None) -> types.ListResourcesResult:
     """Return up to `MAX_LISTED` pages and logs, and the cursor for the next ones.
 
@@ -295,31 +278,23 @@ def list_resources(view: ScopedMemory, cursor: str | None) -> types.ListResource
     if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10):
         raise MCPError(types.INVALID_PARAMS, "Invalid cursor: start the list again without a cursor.")
     start = int(cursor or 0)
-    pages = {each.name: each.updated_at for each in view.pages.overview()}
-    names = list(dict.fromkeys((MEMORY, HISTORY, *pages)))
+    names = list(dict.fromkeys((MEMORY, HISTORY, *view.pages.names())))
     stop = start + MAX_LISTED
-    listed = [_build_page_resource(view, name, pages.get(name)) for name in names[start:stop]]
+    listed = [
+        types.Resource(
+            uri=PAGE_URI + quote(name),
+            name=name,
+            title=name,
+            description=_describe_page(name),
+            mime_type=_MARKDOWN,
+        )
+        for name in names[start:stop]
+    ]
     if len(names) <= stop:
         listed.append(_LIVING_PAGE)
     return types.ListResourcesResult(
         resources=listed,
         next_cursor=str(stop) if len(names) > stop else None,
-    )
-
-
-def _build_page_resource(view: ScopedMemory, name: str, at: datetime | None) -> types.Resource:
-    return types.Resource(
-        uri=build_page_uri(name),
-        name=name,
-        title=name,
-        description=_describe_page(name),
-        mime_type=_MARKDOWN,
-        size=len(view.pages.read(name).encode()),
-        annotations=types.Annotations(
-            audience=["user", "assistant"],
-            priority=1.0 if name == MEMORY else 0.5,
-            last_modified=None if at is None else timestamps.format_time(at),
-        ),
     )
 
 

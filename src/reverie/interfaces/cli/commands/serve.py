@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 PORT = 8766
-_PACKAGES = ("fastapi", "jinja2", "mcp", "prometheus_client", "uvicorn")
+_PACKAGES = ("fastapi", "jinja2", "mcp", "prometheus_client", "swagger_ui_bundle", "uvicorn")
 
 
 @command()
@@ -50,8 +50,9 @@ def serve(
 
     It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
     """
-    if any(find_spec(name) is None for name in _PACKAGES):
-        raise MissingExtra("The server needs more packages. Run `pip install 'reverie[server]'`.")
+    if missing := [name.replace("_", "-") for name in _PACKAGES if find_spec(name) is None]:
+        names = ", ".join(missing)
+        raise MissingExtra(f"The server needs {names}. Run `pip install 'reverie[server]'`.")
     from reverie.interfaces.http.serve import format_address, open_socket, validate_host
     from reverie.interfaces.http.serve import serve as serve_memory
     from reverie.interfaces.http.server import HttpServer
