@@ -13,10 +13,10 @@ from typing import Any
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.files.atomic import DRAFTS
+from reverie.files.atomic import _escape_path
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
-from reverie.files.layout import Layout
+from reverie.files.layout import DRAFTS, Layout
 from reverie.files.mirror import MirrorWriter
 from reverie.files.state import FileState
 from reverie.search.analyzer import analyze
@@ -106,6 +106,11 @@ class EditedFolder:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         self.touch(name)
 
+    def slip_in(self, name: str, text: str) -> None:
+        """Save a file in the moment in which it is replaced."""
+        top, rest = name.split("/", 1)
+        self.write(f"{top}/{DRAFTS}/00000000-{_escape_path(rest)}", text)
+
     def move(self, old: str, new: str) -> None:
         """Give a file another name or folder."""
         self.path(new).parent.mkdir(parents=True, exist_ok=True)
@@ -131,13 +136,13 @@ class EditedFolder:
         lines[number] = json.dumps(json.loads(lines[number]) | fields, ensure_ascii=False)
         self.write(name, "\n".join(lines))
 
-    def files(self) -> list[str]:
-        """Return the paths of all files, without drafts."""
+    def files(self, *, drafts: bool = False) -> list[str]:
+        """Return the paths of all files, with or without drafts."""
         return sorted(
             path.relative_to(self.root).as_posix()
             for top in ("memory", "sessions")
             for path in self.path(top).rglob("*")
-            if path.is_file() and DRAFTS not in path.parts
+            if path.is_file() and (drafts or DRAFTS not in path.parts)
         )
 
     # -- what must hold ----------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ from pathlib import Path
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.files.atomic import DRAFTS
+from reverie.domain.text.ids import generate_id
+from reverie.files.hand_edits.importer import HandEditImporter
+from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import (
+    DRAFTS,
     Layout,
     build_path,
     build_stem,
@@ -25,6 +28,7 @@ from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.state import FileState
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.writer import StoreWriter
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -71,6 +75,13 @@ class MirroredFolder:
         """Change the store and write the files."""
         self.commit(edits)
         return self.mirror.write()
+
+    def settle(self) -> None:
+        """Write the files, and see that no file that nobody has edited counts as edited."""
+        self.mirror.write()
+        writer = StoreWriter(store=self.store, clock=lambda: NOW, new_id=generate_id)
+        assert HandEditImporter(writer, self.state, self.root).take_in(wait_s=SAVING_S).taken == []
+        assert self.mirror.write().edited == []
 
     def close(self) -> None:
         self.state.close()

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from reverie.files import atomic
-from reverie.files.atomic import DRAFTS, AtomicFolder
+from reverie.files.atomic import AtomicFolder
+from reverie.files.layout import DRAFTS
 
 FILE = "memory/a/1.json"
 
@@ -108,13 +109,13 @@ def test_an_edit_just_before_the_replacement_is_kept_beside(
 ) -> None:
     disk = AtomicFolder(root)
     seen = written(disk, FILE, b"one\n")
-    (root / f"{FILE}.recovered-1").write_bytes(b"older")
-
     before_swap(lambda: save(root / FILE, b"theirs\n"))
     assert disk.replace(FILE, b"two\n", seen) == disk.stat(FILE)
     assert (root / FILE).read_bytes() == b"two\n"
-    assert (root / f"{FILE}.recovered-2").read_bytes() == b"theirs\n"
-    assert disk.recovered == [(f"{FILE}.recovered-2", FILE)]
+    ((draft, path),) = disk.recovered
+    assert (path, (root / draft).read_bytes()) == (FILE, b"theirs\n")
+    assert disk.list_drafts() == [(draft, FILE)]
+    disk.remove_draft(draft)
 
 
 @pytest.mark.parametrize("save", SAVES)
@@ -135,8 +136,10 @@ def test_an_editor_that_reads_our_file_in_the_middle_of_a_replacement_saves_over
     monkeypatch.setattr(atomic, "exchange", slow)
     disk.replace(FILE, b"two\n", seen)
     save(root / FILE, texts[0] + b"second edit\n")
-    there = {name: (root / "memory/a" / name).read_bytes() for name in os.listdir(root / "memory/a")}
-    assert there == {"1.json": b"two\nsecond edit\n", "1.json.recovered-1": b"first edit\n"}
+    assert (root / FILE).read_bytes() == b"two\nsecond edit\n"
+    ((draft, _),) = disk.recovered
+    assert (root / draft).read_bytes() == b"first edit\n"
+    disk.remove_draft(draft)
 
 
 def test_a_file_saved_into_the_gap_of_renaming_aside_stays(

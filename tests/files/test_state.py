@@ -110,7 +110,7 @@ def test_a_hand_edit_is_imported_although_the_state_of_the_files_is_damaged(tmp_
             (
                 "files SET path = CAST(x'ff' AS TEXT)",
                 "progress SET sequence = 'x'",
-                "texts SET data = 7, part = 'x'",
+                "contents SET data = 7",
             )
         ):
             folder.state.close()
@@ -147,7 +147,7 @@ def test_scrubbing_leaves_no_text_of_a_file_that_was_changed_or_removed(
             record = FileRecord(
                 f"memory/{name}.md", seen.st_size, seen.st_mtime_ns, compute_checksum(file.read_bytes())
             )
-            ledger.put_text(record, file.read_bytes())
+            ledger.put_content(record, file.read_bytes(), "page")
     (tmp_path / "memory/changed.md").write_bytes(b"by hand")
     (tmp_path / "memory/removed.md").unlink()
     assert state.scrub()

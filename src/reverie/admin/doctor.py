@@ -36,7 +36,6 @@ from reverie.files.layout import (
     build_path,
     build_stem,
     parse_path,
-    parse_recovered_path,
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
@@ -461,7 +460,7 @@ def _find_foreign_files(root: Path) -> list[str]:
             folders[:] = [name for name in folders if not is_ignored(name) or folder == MEMORY]
             for name in files:
                 path = f"{folder}/{name}"
-                known = parse_path(path) or parse_recovered_path(path) or name.endswith(CONFLICT)
+                known = parse_path(path) or name.endswith(CONFLICT)
                 if not known and not is_ignored(name):
                     foreign.append(path)
     return sorted(foreign)

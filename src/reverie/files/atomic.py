@@ -14,11 +14,11 @@ never drops the old file. It gives the old file the name of a draft, and the old
 2. Elsewhere, the old file is renamed aside, and the draft takes the free name unless somebody else has taken
    it. For an instant there is no file of that name.
 
-An old file that has changed is an edit. It is kept beside as `{name}.recovered-N` and imported from there.
+An old file that has changed is an edit. It stays in `.reverie` and is imported from there.
 It is not exchanged back: an editor that has read our file in between would overwrite the edit.
 
-A killed process leaves drafts in `.reverie`. Their names contain the path of their file, and the next process
-examines them (`list_drafts`). What a process still writes to an old file that it has open is not detected.
+A killed process leaves drafts there too. Their names contain the path of their file, and the next process examines them
+(`list_drafts`). What a process still writes to an old file that it has open is not detected.
 
 **Links** are not followed. Where a path below `memory` or `sessions` is a symbolic link, or not a regular
 file, nothing is read or written (`UnsafePath`).
@@ -40,11 +40,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable, build_os_error
-from reverie.files.layout import MEMORY, RECOVERED, SESSIONS
+from reverie.files.layout import DRAFTS, MEMORY, SESSIONS
 from reverie.stores.sqlite.database_file import sync_folder
-
-DRAFTS = ".reverie"
-"""Name of the folder of drafts in `memory` and in `sessions`."""
 
 _LONGEST_NAME = 230
 _MOST_READS = 100
@@ -73,7 +70,7 @@ class AtomicFolder:
     """Files of one memory's folder. Hold the lock of its `FileState` to change any.
 
     Attributes:
-        recovered: Every `{name}.recovered-N` that was made here, with the path of its file.
+        recovered: The drafts that are edits which came while their file was replaced, with the path of the file.
     """
 
     def __init__(self, root: Path) -> None:
@@ -136,7 +133,7 @@ class AtomicFolder:
     def replace(self, path: str, data: bytes, stamp: FileStamp, *, fsync: bool = False) -> FileStamp | None:
         """Replace the content of a file; return its new stamp, or None if the file was changed or removed.
 
-        A change that comes in the very moment of the replacement is kept as `{name}.recovered-N`.
+        A change that comes in the very moment of the replacement is in `recovered`.
 
         Args:
             path: Where.
@@ -159,7 +156,7 @@ class AtomicFolder:
         if _is_unchanged(old, stamp):
             os.unlink(old)
         else:
-            self._recover(old, path)
+            self.recovered.append((os.path.relpath(old, self._root), path))
         return new_stamp if replaced else None
 
     def append(self, path: str, data: bytes, stamp: FileStamp) -> FileStamp | None:
@@ -192,7 +189,9 @@ class AtomicFolder:
         except FileNotFoundError:
             return True
         if not _is_unchanged(aside, stamp):
-            self._put_back(aside, path)
+            draft = os.path.relpath(aside, self._root)
+            if not self.put_back(draft, path):
+                self.recovered.append((draft, path))
             return False
         os.unlink(aside)
         self._remove_empty_folders(path)
@@ -218,12 +217,12 @@ class AtomicFolder:
         return not os.lstat(f"{self._root}/{draft}").st_mode & stat.S_IRUSR
 
     def put_back(self, draft: str, path: str) -> bool:
-        """Give a draft the name of its file, or `{name}.recovered-N` if that is taken.
-
-        Returns:
-            Whether it has the name of its file.
-        """
-        return self._put_back(f"{self._root}/{draft}", path)
+        """Give a draft the name of its file; return False if that is taken."""
+        try:
+            self._move_into_place(f"{self._root}/{draft}", path)
+        except FileExistsError:
+            return False
+        return True
 
     def remove_draft(self, draft: str) -> None:
         """Remove a draft that was left."""
@@ -257,26 +256,6 @@ class AtomicFolder:
         except FileNotFoundError:
             self._make_folders(path)
             rename_to_new(draft, f"{self._root}/{path}")
-
-    def _put_back(self, draft: str, path: str) -> bool:
-        try:
-            self._move_into_place(draft, path)
-        except FileExistsError:
-            self._recover(draft, path)
-            return False
-        return True
-
-    def _recover(self, draft: str, path: str) -> None:
-        """Keep an edited file beside the file that replaced it."""
-        number = 1
-        while True:
-            try:
-                rename_to_new(draft, f"{self._root}/{path}{RECOVERED}{number}")
-            except FileExistsError:
-                number += 1
-            else:
-                self.recovered.append((f"{path}{RECOVERED}{number}", path))
-                return
 
     def _write_draft(self, path: str, data: bytes, fsync: bool) -> str:
         """Write a new draft that only its owner may read, and return its place."""

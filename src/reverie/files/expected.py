@@ -1,20 +1,16 @@
-"""Expected content of files, now and at earlier times, from the store and `files.db`. Reads no file.
-
-A file with the content of an earlier time is merely old, and may be replaced. Any other content is an edit.
-"""
+"""Expected content of files, now and at earlier times, from the store and `files.db`. Reads no file."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from reverie.domain.change import JournalEntry, Value
+from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.living_page import strip_intact_block
-from reverie.domain.page import HISTORY, MEMORY, Paragraph
-from reverie.domain.record import Record
+from reverie.domain.page import MEMORY, Page
 from reverie.domain.text.ids import is_id
 from reverie.files import layout
 from reverie.files.names import parse_session_id
@@ -98,68 +94,22 @@ def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
             return None
 
 
-def is_earlier_content(
-    store: Store, state: FileStateReader, path: str, data: bytes, *, after: int = 0
-) -> bool:
-    """Return whether a file should have had this content at some time.
-
-    A file that grows may differ from its known text by the lines of values that have changed since, in any order. If
-    the file is not known, a log may lack its end, and a session may be as it likes, because nobody edits it.
+def is_earlier_page(store: Store, path: str, data: bytes, *, after: int = 0) -> bool:
+    """Return whether the file of a page should have had this content at some time.
 
     Args:
         store: The store.
-        state: The state of the files.
         path: The path of the file.
         data: Its content.
         after: The number of the last entry of the journal that the file is known to show; 0 if that is not known.
     """
-    place = layout.parse_path(path)
-    if place is None:
-        return False
-    if place.form in ("record", "page"):
-        written = drop_block(path, data)
-        return any(
-            drop_block(path, each) == written for each in _iter_contents(store, path, place.name, after)
-        )
-    content, shown = render_expected_content(store, state, path), state.progress.sequence
-    if content is not None and content.data == data:
-        return True
-    known = state.read_text(path) or (layout.FIRST_LINE if place.form == "lines" else b"")
-    ours, theirs = Counter(known.splitlines()), Counter(data.splitlines())
-    if shown and (differing := ours - theirs | theirs - ours):
-        rows = iter_rows_forwards(store, after=shown)
-        if differing.keys() <= {b"", *(line for row in rows for line in _render_row(path, row))}:
-            return True
-    if content is None or after or place.form == "lines":
-        return False
-    is_beginning = content.data.startswith(data) and data.endswith(b"\n")
-    is_whole = place.name != HISTORY or content.data[len(data) :].startswith(b"\n")
-    return place.form == "session" or (is_beginning and is_whole)
+    name, written = path.removeprefix(f"{layout.MEMORY}/"), _drop_block(path, data)
+    rows = iter_rows_forwards(store, id=name, after=after)
+    versions = (value.content for row in rows for value in row.values if isinstance(value, Page))
+    return any(_drop_block(path, content.encode()) == written for content in versions)
 
 
-def _render_row(path: str, row: JournalEntry) -> Iterator[bytes]:
-    """Yield the lines that a file may show of a change."""
-    for value in row.values:
-        match value:
-            case Record():
-                yield layout.render_added_lines(path, [value]).rstrip()
-            case Paragraph():
-                yield from layout.render_log(value.page, [value]).splitlines()
-            case Turn():
-                yield layout.render_turns([value]).rstrip()
-            case SessionState():
-                yield layout.render_session(value, []).rstrip()
-
-
-def _iter_contents(store: Store, path: str, name: str, after: int) -> Iterator[bytes]:
-    """Yield every content that the file of a record or page should have had, as far as the journal tells."""
-    for row in iter_rows_forwards(store, id=name, after=after):
-        for value in row.values:
-            if layout.build_path(value) == path and (content := render_values(path, [value])) is not None:
-                yield content.data
-
-
-def drop_block(path: str, data: bytes) -> bytes:
+def _drop_block(path: str, data: bytes) -> bytes:
     """Return the content of `MEMORY.md` without a block that nobody has edited; other content as it is."""
     if path != layout.build_page_path(MEMORY):
         return data
@@ -176,13 +126,18 @@ def _find_session(store: Store, path: str, name: str) -> SessionState | None:
     return next((state for state in states if layout.build_session_path(state.id) == path), None)
 
 
-def find_pending_ids(store: Store, state: FileStateReader) -> set[str]:
-    """Return the ids of the values that have changed since the last entry of the journal that the files show.
+def find_pending(store: Store, *, after: int) -> dict[str, list[Value]]:
+    """Return the values that have changed since an entry of the journal, by id, in all their versions since.
 
-    A killed process may have written these changes and not recorded that. So a file or line of theirs that is missing
-    was not deleted by a person.
+    A killed process may have written these changes and not recorded that. So no file or line of theirs was written or
+    deleted by a person.
+
+    Args:
+        store: The store.
+        after: The number of the last entry that the files are known to show; 0 for none, which gives no values.
     """
-    after = state.progress.sequence
-    return (
-        {row.edit.value.id for row in iter_rows_forwards(store, after=after) if row.edit} if after else set()
-    )
+    found: defaultdict[str, list[Value]] = defaultdict(list)
+    for row in iter_rows_forwards(store, after=after) if after else ():
+        for value in row.values:
+            found[value.id] += [value]
+    return found

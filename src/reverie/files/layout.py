@@ -26,6 +26,7 @@ creation, and the other fields that are not usual, as JSON.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from datetime import UTC
@@ -62,12 +63,11 @@ MAX_LINES = 200
 MAX_PAGE_BYTES = 200_000
 """Size from which on no record is added to a page."""
 
-RECOVERED = ".recovered-"
-"""Suffix, before a number, of an edit that came while its file was replaced."""
+DRAFTS = ".reverie"
+"""Folder in `memory` and in `sessions` of files without a name yet, and of edits that were moved aside."""
 
 _json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 _json_ascii = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
-_RECOVERED = defer_regex(r"(?P<path>.+)\.recovered-\d+")
 _NUMBER = defer_regex(r"\.([2-9]|[1-9]\d+)\.md\Z")
 _DEVICE = defer_regex(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
 _IN_COMMENT = defer_regex(r"[<>`]|(?<=-)-")
@@ -223,10 +223,9 @@ def parse_form(path: str) -> Form | None:
     return None if place is None else place.form
 
 
-def parse_recovered_path(path: str) -> str | None:
-    """Return the path of the file that `{path}.recovered-N` is an edit of; None for any other path."""
-    match = _RECOVERED.fullmatch(path)
-    return match["path"] if match and parse_path(match["path"]) is not None else None
+def is_draft(path: str) -> bool:
+    """Return whether a path is that of a file without a name yet, or of an edit that was moved aside."""
+    return f"/{DRAFTS}/" in path
 
 
 # -- contents of files ------------------------------------------------------------------------------------
@@ -289,6 +288,23 @@ def render_added_lines(path: str, records: Iterable[Record]) -> bytes:
 
 FIRST_LINE = f"<!-- reverie:page: {PAGE_HINT} -->\n\n".encode()
 """Beginning of a page of records, which a reader does not see."""
+
+_LINE_ID = defer_regex(r"<!-- *([0-9a-f]{12})\b")
+
+
+def index_lines(data: bytes) -> dict[str, int]:
+    """Return the checksum of each line of a page of records, by the id in its comment."""
+    found: dict[str, int] = {}
+    for row in data.decode(errors="surrogateescape").split("\n"):
+        if names := _LINE_ID.findall(row):
+            found.setdefault(names[-1], compute_line_checksum(row))
+    return found
+
+
+def compute_line_checksum(row: str) -> int:
+    """Return the checksum of a line, whatever ends it."""
+    return zlib.crc32(row.removesuffix("\r").encode(errors="surrogateescape"))
+
 
 _IN_LINE = frozenset({"id", "content", "pinned", "created_at", "permission"})
 

@@ -9,9 +9,10 @@ A record stays on the page that it is on while its category is that of the page.
 last page of its category (`build_stem`), or has a file of its own in the layout `records`. When the layout changes, or
 files of an earlier version are there, these are packed into one file, and then written anew and removed.
 
-Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may an
-earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
-and stays due until it was imported. `atomic` keeps an edit that comes in the very moment of the step.
+Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may what an
+interrupted append left. Anything else is left as it is, and stays due until it was imported: a hand edit, or what a
+process wrote that could not record it, which the import recognises. `atomic` keeps an edit that comes in the very
+moment of the step.
 
 A failed write raises nothing to the author of the change, which is in the store already. It is logged,
 counted, and tried again with a later change.
@@ -37,13 +38,7 @@ from reverie.domain.text.timestamps import Clock
 from reverie.files import layout
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath, is_lost
 from reverie.files.conversion import adopt_pages, convert
-from reverie.files.expected import (
-    ExpectedContent,
-    is_earlier_content,
-    read_values,
-    render_expected_content,
-    render_values,
-)
+from reverie.files.expected import ExpectedContent, read_values, render_expected_content, render_values
 from reverie.files.layout import Layout
 from reverie.files.state import (
     NO_PROGRESS,
@@ -84,6 +79,7 @@ _PAUSE_S = 0.002
 _TOLD = 3
 _TOPS = (layout.MEMORY, layout.SESSIONS)
 _PAGE = layout.build_page_path(MEMORY_PAGE)
+_SESSIONS = f"{layout.SESSIONS}/"  # which nobody edits
 
 
 @dataclass(slots=True, kw_only=True)
@@ -275,25 +271,16 @@ class _Batch:
             self._ledger.clear()
 
     def _settle_draft(self, draft: str, path: str) -> None:
-        """Remove what a killed process left, and keep what is an edit."""
-        if self._disk.is_unfinished(draft):
-            return self._disk.remove_draft(draft)
-        found, known = self._disk.read(draft), self._ledger.find(path)
-        if found is None:
-            return None
-        data, seen = found
-        if known is not None and _is_unchanged(known, seen) and self._disk.stat(path) is None:
-            self._disk.put_back(draft, path)
-        elif (
-            not data
-            or (known is not None and _has_same_content(known, data))
-            or self._is_ours(path, known, data)
-        ):
+        """Remove what a killed process left, and leave an edit to the import."""
+        known, is_lost = self._ledger.find(path), self._disk.stat(path) is None
+        found = None if self._disk.is_unfinished(draft) else self._disk.read(draft)
+        if found is None or not found[0] or (known is not None and _has_same_content(known, found[0])):
             self._disk.remove_draft(draft)
-        else:
-            self._disk.put_back(draft, path)
-            self._keep_base_of_recovered(known)
-        return None
+            if is_lost and known is not None:  # it was moved aside, and not removed by a person
+                self._ledger.drop([path])
+                self._ledger.mark_due([path])
+        elif not (is_lost and self._disk.put_back(draft, path)) and self._ledger.find(draft) is None:
+            self._keep_base(draft, path)
 
     def drop_lost_folders(self) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
@@ -440,7 +427,8 @@ class _Batch:
             if after is None:
                 return False
             checksum, pieces = compute_checksum(data, known.checksum), known.pieces + len(added)
-            self._ledger.append_text(FileRecord(path, after.size, after.mtime_ns, checksum, pieces), data)
+            record = FileRecord(path, after.size, after.mtime_ns, checksum, pieces, len(added))
+            self._ledger.append_content(record, data, layout.parse_form(path))
             self._report.written += 1
         return True
 
@@ -493,36 +481,28 @@ class _Batch:
             return
         data, seen = found
         if content is not None and data == content.data:
-            self._ledger.put_text(_to_written(path, seen, content), data)
-        elif known is not None and _has_same_content(known, data):
-            self._replace(path, seen, known, content)
-        elif _is_torn(path, data, known, content) or self._is_ours(path, known, data):
-            written = FileRecord(path, seen.size, seen.mtime_ns, compute_checksum(data))
-            self._ledger.put_text(written, data)
-            self._replace(path, seen, None, content)
-        elif known is not None or content is not None:  # otherwise it is a person's own file
+            self._put_content(path, seen, content)
+        elif (
+            (known is not None and _has_same_content(known, data))
+            or _is_torn(path, data, known, content)
+            or (content is not None and path.startswith(_SESSIONS))
+        ):
+            self._replace(path, seen, content)
+        else:
             self._defer_to_import(path)
 
-    def _is_ours(self, path: str, known: FileRecord | None, data: bytes) -> bool:
-        """Return whether a process may have written this content, and perhaps not recorded that."""
-        after = 0 if known is None else self._ledger.progress.sequence
-        if known is not None and not after:
-            return False
-        return is_earlier_content(self._store, self._ledger, path, data, after=after)
-
-    def _replace(
-        self, path: str, seen: FileStamp, known: FileRecord | None, content: ExpectedContent | None
-    ) -> None:
+    def _replace(self, path: str, seen: FileStamp, content: ExpectedContent | None) -> None:
         """Replace, extend or remove a file that may go."""
-        if content is None:
-            if self._disk.remove(path, seen):
-                self._ledger.drop([path])
-                self._report.removed += 1
-            else:
-                self._defer_to_import(path)
+        is_removed = content is None and self._disk.remove(path, seen)
+        after = content and self._disk.replace(path, content.data, seen, fsync=_needs_fsync(path))
+        while self._disk.recovered:
+            self._keep_base(*self._disk.recovered.pop())
+        if is_removed:
+            self._ledger.drop([path])
+            self._report.removed += 1
+        elif content is None:
+            self._defer_to_import(path)
         else:
-            after = self._disk.replace(path, content.data, seen, fsync=_needs_fsync(path))
-            self._keep_base_of_recovered(known)
             self._record_written(path, after, content)
 
     def _record_written(self, path: str, after: FileStamp | None, content: ExpectedContent) -> None:
@@ -530,8 +510,13 @@ class _Batch:
         if after is None:
             self._defer_to_import(path)
         else:
-            self._ledger.put_text(_to_written(path, after, content), content.data)
+            self._put_content(path, after, content)
             self._report.written += 1
+
+    def _put_content(self, path: str, seen: FileStamp, content: ExpectedContent) -> None:
+        checksum = compute_checksum(content.data)
+        record = FileRecord(path, seen.size, seen.mtime_ns, checksum, content.pieces)
+        self._ledger.put_content(record, content.data, layout.parse_form(path))
 
     def _defer_to_import(self, path: str) -> None:
         """Leave a file to the import of hand edits, which finds it by its time, and mark it as due."""
@@ -540,13 +525,11 @@ class _Batch:
         if (known := self._ledger.find(path)) is not None:
             self._ledger.put([known._replace(mtime_ns=-abs(known.mtime_ns))])
 
-    def _keep_base_of_recovered(self, known: FileRecord | None) -> None:
-        """Keep the base versions of edits that were put beside their files, for the import."""
-        while self._disk.recovered:
-            path, _ = self._disk.recovered.pop()
-            if known is not None:
-                self._ledger.keep_text(path, self._ledger.read_text(known.path))
-            _log.warning("an edit of a file that came while it was replaced is kept as %r", path)
+    def _keep_base(self, draft: str, path: str) -> None:
+        """Keep the base of an edit that came while its file was replaced, for the import."""
+        self._ledger.copy_base(path, draft)
+        self._ledger.mark_due([draft])
+        _log.warning("an edit of %r that came while it was replaced is imported from %r", path, draft)
 
     @contextlib.contextmanager
     def _record_failure(self, path: str) -> Iterator[None]:
@@ -581,10 +564,6 @@ def _is_unchanged(known: FileRecord, seen: FileStamp) -> bool:
 
 def _has_same_content(known: FileRecord, data: bytes) -> bool:
     return known.size == len(data) and known.checksum == compute_checksum(data)
-
-
-def _to_written(path: str, seen: FileStamp, content: ExpectedContent) -> FileRecord:
-    return FileRecord(path, seen.size, seen.mtime_ns, compute_checksum(content.data), content.pieces)
 
 
 def _needs_fsync(path: str) -> bool:

@@ -16,14 +16,14 @@ from pathlib import Path
 
 from reverie.domain.living_page import parse_line
 from reverie.domain.text.shingles import PhraseMatcher
-from reverie.files.atomic import DRAFTS, AtomicFolder, is_lost
+from reverie.files.atomic import AtomicFolder, is_lost
 from reverie.files.layout import (
     ARCHIVE,
     MEMORY,
     SESSIONS,
     build_session_path,
+    is_draft,
     parse_path,
-    parse_recovered_path,
 )
 from reverie.files.parsing import BrokenFile
 from reverie.files.state import FileRecord, FileState
@@ -47,7 +47,6 @@ class FolderScan:
         changed: Known files whose size or time differs.
         added: Files that are not known.
         missing: Known files that do not exist.
-        recovered: Files `{path}.recovered-N`, edits of `path` that came while it was replaced.
         conflicts: Conflict files.
         odd: Links, devices and folders that cannot be opened, with the reason.
         gone: Which of `memory` and `sessions` are missing, or have nothing in them, although files are known
@@ -57,7 +56,6 @@ class FolderScan:
     changed: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    recovered: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     odd: list[BrokenFile] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
@@ -163,8 +161,6 @@ class _Scanner:
             )
             if is_folder or parse_path(path) is not None:
                 self._report(path, "it is a symbolic link, which is not followed: put the file itself there")
-        elif parse_recovered_path(path) is not None and stat.S_ISREG(mode):
-            self._result.recovered.append(path)
         elif parse_path(path) is None:
             pass
         elif not stat.S_ISREG(mode):
@@ -185,7 +181,7 @@ class _Scanner:
         result = self._result
         hidden = [*self._unseen, *result.gone]
         result.missing = [path for path in self._known.keys() - self._present if not is_within(path, hidden)]
-        for paths in (result.changed, result.added, result.missing, result.recovered, result.conflicts):
+        for paths in (result.changed, result.added, result.missing, result.conflicts):
             paths.sort()
         return result
 
@@ -253,7 +249,7 @@ def scrub_files(
     prefixes = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
         if not (mirrored or dry_run):
-            ledger.drop_texts()
+            ledger.drop_contents(ledger.known())
         for path, size in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             text = _drop_lines(root, path, records, dry_run=dry_run)
             if text is not None:
@@ -333,14 +329,12 @@ def _remove(root: Path, path: str) -> None:
 
 def _is_own(path: str) -> bool:
     """Return whether Reverie made the file, so that no work of a person is lost with it."""
-    return (
-        f"/{DRAFTS}/" in path or path.endswith((CONFLICT, BROKEN)) or parse_recovered_path(path) is not None
-    )
+    return is_draft(path) or path.endswith((CONFLICT, BROKEN))
 
 
 def _extract_record_id(path: str) -> str:
     """Return the record id in the name of a record, conflict or recovered file, or an empty string."""
-    path = parse_recovered_path(path) or path.removesuffix(CONFLICT)
+    path = path.removesuffix(CONFLICT)
     place = parse_path(path if path.endswith(".json") else f"{path}.json")
     return place.name if place is not None and place.form == "record" else ""
 

@@ -1,9 +1,9 @@
 """State of the mirrored files, in a small SQLite database beside the store.
 
-`files.db` holds the size, time and checksum of every file that was written or imported. It holds the text that
-was last written to it, the base version of the next hand edit. It knows which records are on which page, and the
-number of the last journal entry that the files show. Its write transaction is the lock between the processes that
-write files.
+`files.db` holds the size, time and checksum of every file that was written or imported. Of a page of records it holds
+the ids of the records and a checksum of each line, which finds in the journal what a person began with. Of other pages
+and logs it holds the text, for the same purpose. It knows the number of the last journal entry that the files show. Its
+write transaction is the lock between the processes that write files.
 
 The database is derived. If it is lost, damaged or of another memory, all files are compared with the store
 once. A hand edit that was not imported yet is then merged without its base version. It is therefore written
@@ -18,6 +18,7 @@ import hashlib
 import os
 import sqlite3
 import stat
+import struct
 import threading
 import time
 import zlib
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.files.layout import SESSIONS
+from reverie.files.layout import index_lines, is_draft, parse_form
 from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, open_connection
 from reverie.stores.sqlite.database_file import remove_file
@@ -39,7 +40,7 @@ FILES_DATABASE = "files.db"
 NOTHING_WRITTEN = 1
 """The checksum of no bytes."""
 
-_OURS = (0x52766666, 7)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 8)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (
@@ -47,28 +48,22 @@ _TABLES = (
         size INTEGER NOT NULL,
         mtime_ns INTEGER NOT NULL,
         checksum INTEGER NOT NULL,
-        pieces INTEGER NOT NULL
+        pieces INTEGER NOT NULL,
+        fresh INTEGER NOT NULL
     ) WITHOUT ROWID
     """,
-    """
-    CREATE TABLE texts (
-        path TEXT NOT NULL,
-        part INTEGER NOT NULL,
-        data BLOB NOT NULL,
-        PRIMARY KEY (path, part)
-    ) WITHOUT ROWID
-    """,
-    "CREATE TABLE lines (path TEXT PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE pages (path TEXT PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE contents (path TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL, layout TEXT NOT NULL)",
     "INSERT INTO progress VALUES (0, '', '')",
-    "CREATE TABLE due (path TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE due (path TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID",
 )
-_COLUMNS = "path, size, mtime_ns, checksum, pieces"
+_COLUMNS = "path, size, mtime_ns, checksum, pieces, fresh"
 _FILE = ", ".join(
     f"CAST({name} AS INTEGER)" for name in _COLUMNS.split(", ")[1:]
 )  # a damaged page has other types
 _ID_BYTES = 6
-_MAX_PARTS = 32
+_LINE = struct.Struct(">6sI")
 _HALF = 0xFFFFFFFF
 _SIGN = 1 << 64
 _TRIES = 5
@@ -100,6 +95,7 @@ class FileRecord(NamedTuple):
         checksum: `compute_checksum` of its bytes.
         pieces: How many turns, paragraphs or lines of records it holds; -1 where that is not known, as in a
             file that a person wrote.
+        fresh: How many of these were appended last.
     """
 
     path: str
@@ -107,6 +103,7 @@ class FileRecord(NamedTuple):
     mtime_ns: int
     checksum: int
     pieces: int = -1
+    fresh: int = 0
 
 
 class MirrorProgress(NamedTuple):
@@ -180,7 +177,7 @@ class FileStateReader:
         # `0` is the character after `/`, so this selects exactly the paths below the folder.
         where, values = ("", ()) if not under else (" WHERE path > ? AND path < ?", (under, f"{under[:-1]}0"))
         rows = self._query(f"SELECT path, {_FILE} FROM files{where}", *values)
-        return {row[0]: FileRecord._make(row) for row in rows}
+        return {row[0]: FileRecord._make(row) for row in rows if not is_draft(row[0])}
 
     def count(self) -> int:
         """Return the number of records."""
@@ -188,42 +185,49 @@ class FileStateReader:
 
     def due(self) -> list[str]:
         """Return the paths of files that have to be written, whatever changes next."""
-        return [path for (path,) in self._query("SELECT path FROM due ORDER BY path")]
+        paths = [path for (path,) in self._query("SELECT path FROM due ORDER BY path")]
+        return [path for path in paths if not is_draft(path)]
 
     def find_pages(self, stem: str = "") -> dict[str, list[str]]:
         """Return the ids of the records on every page, or on those of a stem such as `memory/records/work`."""
         # `/` is the character after `.`, so this selects exactly `{stem}.md`, `{stem}.2.md` and so on.
         bounds = (f"{stem}.", f"{stem}/") if stem else ("", "~")
-        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM lines WHERE path > ? AND path < ?", *bounds)
+        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM pages WHERE path > ? AND path < ?", *bounds)
         return {path: _unpack_ids(ids) for path, ids in rows}
 
     def read_ids(self, path: str) -> list[str]:
         """Return the ids of the records on a page, in their order."""
-        rows = self._query("SELECT CAST(ids AS BLOB) FROM lines WHERE path = ?", path)
+        rows = self._query("SELECT CAST(ids AS BLOB) FROM pages WHERE path = ?", path)
         return _unpack_ids(rows[0][0]) if rows else []
 
     def locate(self, id: str) -> str | None:
         """Return the page that a record is on, or None."""
-        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM lines WHERE instr(ids, ?)", bytes.fromhex(id))
+        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM pages WHERE instr(ids, ?)", bytes.fromhex(id))
         return next((path for path, ids in rows if id in _unpack_ids(ids)), None)
 
-    def read_text(self, path: str, *, before_append: bool = False) -> bytes | None:
-        """Return the text that was last written to a file; None if it is not known.
+    def read_lines(self, path: str) -> dict[str, int]:
+        """Return the checksums of the lines that were last written to a page of records, by the ids of the records."""
+        data = self._read_content(path)
+        whole = len(data) // _LINE.size * _LINE.size
+        return {name.hex(): checksum for name, checksum in _LINE.iter_unpack(data[:whole])}
 
-        Args:
-            path: The path of the file.
-            before_append: Whether to leave out what was appended last, if anything was.
-        """
-        parts = self._query("SELECT CAST(data AS BLOB) FROM texts WHERE path = ? ORDER BY part", path)
-        is_cut = before_append and len(parts) > 1
+    def read_text(self, path: str) -> bytes | None:
+        """Return the text that was last written to a page or log; None if it is not known."""
         try:
-            text = b"".join(zlib.decompress(data) for (data,) in (parts[:-1] if is_cut else parts))
+            text = zlib.decompress(self._read_content(path))
         except zlib.error:
             return None
         file = self.find(path)
-        if not parts or (not is_cut and file is not None and file.checksum != compute_checksum(text)):
-            return None
-        return text
+        return None if file is None or file.checksum != compute_checksum(text) else text
+
+    def _read_content(self, path: str) -> bytes:
+        rows = self._query("SELECT CAST(data AS BLOB) FROM contents WHERE path = ?", path)
+        return rows[0][0] if rows else b""
+
+    def read_shown(self, path: str) -> int:
+        """Return the number of the last journal entry that a file is known to show."""
+        rows = self._query("SELECT CAST(sequence AS INTEGER) FROM due WHERE path = ?", path)
+        return int(min([self.progress.sequence, *(sequence for (sequence,) in rows)]))
 
 
 class LockedFileState(FileStateReader):
@@ -243,50 +247,61 @@ class LockedFileState(FileStateReader):
         """Set the records on a page, in their order."""
         if ids:
             packed = bytes.fromhex("".join(ids))
-            self._file.execute("INSERT OR REPLACE INTO lines (path, ids) VALUES (?, ?)", (path, packed))
+            self._file.execute("INSERT OR REPLACE INTO pages (path, ids) VALUES (?, ?)", (path, packed))
         else:
-            self._file.execute("DELETE FROM lines WHERE path = ?", (path,))
+            self._file.execute("DELETE FROM pages WHERE path = ?", (path,))
 
     def put(self, files: Iterable[FileRecord]) -> None:
-        """Set the records of files whose text has not changed."""
-        self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", files)
+        """Set the records of files whose content has not changed."""
+        self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", files)
 
-    def put_text(self, file: FileRecord, data: bytes) -> None:
-        """Set the record of a file, and the text that it has now, which is the base of edits; sessions need none."""
-        self.put([file])
-        self.keep_text(file.path, None if file.path.startswith(f"{SESSIONS}/") else data)
+    def put_content(self, file: FileRecord, data: bytes, form: str | None) -> None:
+        """Set the record of a file, and what it contains now, which is the base of edits.
 
-    def append_text(self, file: FileRecord, data: bytes) -> None:
-        """Set the record of a file to which `data` was appended."""
+        Args:
+            file: The record.
+            data: The content.
+            form: The form of the file.
+        """
         self.put([file])
-        query = "SELECT max(part) FROM texts WHERE path = ?"
-        ((last,),) = self._query(query, file.path)
-        if last is None:
+        if form == "lines":
+            lines = index_lines(data).items()
+            content = b"".join(_LINE.pack(bytes.fromhex(name), checksum) for name, checksum in lines)
+        elif form in ("page", "log"):
+            content = zlib.compress(data)
+        else:  # a session is not edited, and the journal has the versions of a record
             return
-        row = (file.path, last + 1, zlib.compress(data))
-        self._file.execute("INSERT INTO texts (path, part, data) VALUES (?, ?, ?)", row)
-        if last + 1 >= _MAX_PARTS:
-            self.keep_text(file.path, self.read_text(file.path))
+        self._file.execute("INSERT OR REPLACE INTO contents (path, data) VALUES (?, ?)", (file.path, content))
 
-    def keep_text(self, path: str, data: bytes | None) -> None:
-        """Set the text of a file, or remove it."""
-        self.drop_texts([path])
-        if data is not None:
-            row = (path, zlib.compress(data))
-            self._file.execute("INSERT INTO texts (path, part, data) VALUES (?, 0, ?)", row)
-
-    def drop_texts(self, paths: Iterable[str] | None = None) -> None:
-        """Remove the texts of files, or all texts."""
-        if paths is None:
-            self._file.execute("DELETE FROM texts")
+    def append_content(self, file: FileRecord, data: bytes, form: str | None) -> None:
+        """Set the record of a file to which `data` was appended."""
+        if form == "lines":
+            before = self._read_content(file.path)
+            self.put_content(file, data, form)
+            self._file.execute(
+                "UPDATE contents SET data = CAST(? || data AS BLOB) WHERE path = ?", (before, file.path)
+            )
         else:
-            self._file.executemany("DELETE FROM texts WHERE path = ?", [(path,) for path in paths])
+            self.put_content(file, (self.read_text(file.path) or b"") + data if form == "log" else b"", form)
+
+    def copy_base(self, path: str, to: str) -> None:
+        """Give an edit that was moved aside the base of the file that it is an edit of."""
+        for table, columns in (("files", _COLUMNS), ("contents", "path, data")):
+            others = columns.removeprefix("path")
+            self._file.execute(
+                f"INSERT OR REPLACE INTO {table} ({columns}) SELECT ?{others} FROM {table} WHERE path = ?",
+                (to, path),
+            )
+
+    def drop_contents(self, paths: Iterable[str]) -> None:
+        """Remove what is known of the contents of files."""
+        self._file.executemany("DELETE FROM contents WHERE path = ?", [(path,) for path in paths])
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Remove the records and texts of files."""
+        """Remove the records of files, and what is known of their contents."""
         paths = list(paths)
         self._file.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
-        self.drop_texts(paths)
+        self.drop_contents(paths)
 
     def advance(self, progress: MirrorProgress) -> None:
         """Set the last journal entry that the files show, apart from those that are due."""
@@ -294,18 +309,18 @@ class LockedFileState(FileStateReader):
 
     def mark_due(self, paths: Iterable[str]) -> None:
         """Mark files as due: a write has failed, or an imported file has to be written in canonical form."""
-        self._file.executemany("INSERT OR IGNORE INTO due (path) VALUES (?)", [(path,) for path in paths])
+        shown = self.progress.sequence
+        rows = [(path, shown) for path in paths]
+        self._file.executemany("INSERT OR IGNORE INTO due (path, sequence) VALUES (?, ?)", rows)
 
     def settle(self, paths: Iterable[str]) -> None:
         """Remove files from those that are due."""
         self._file.executemany("DELETE FROM due WHERE path = ?", [(path,) for path in paths])
 
     def clear(self) -> None:
-        """Remove all records, texts, lines, progress and due files."""
-        self._file.execute("DELETE FROM files")
-        self._file.execute("DELETE FROM lines")
-        self.drop_texts()
-        self._file.execute("DELETE FROM due")
+        """Remove everything but the layout."""
+        for table in ("files", "pages", "contents", "due"):
+            self._file.execute(f"DELETE FROM {table}")
         self.advance(NO_PROGRESS)
 
 
@@ -370,7 +385,7 @@ class FileState(FileStateReader):
     def scrub(self) -> bool:
         """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
 
-        The texts of files that are not as they were written are removed: they may hold what was erased.
+        The texts of pages and logs that are not as they were written are removed: they may hold what was erased.
 
         Returns:
             False when others who have it open prevented that.
@@ -381,8 +396,9 @@ class FileState(FileStateReader):
 
         def rewrite(file: sqlite3.Connection) -> bool:
             ledger = LockedFileState(file)
-            paths = [path for (path,) in ledger._query("SELECT DISTINCT path FROM texts")]
-            ledger.drop_texts(path for path in paths if not self._is_as_written(ledger.find(path)))
+            paths = [path for (path,) in ledger._query("SELECT path FROM contents")]
+            texts = (path for path in paths if parse_form(path) != "lines")
+            ledger.drop_contents(path for path in texts if not self._is_as_written(ledger.find(path)))
             file.execute("VACUUM")
             (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy

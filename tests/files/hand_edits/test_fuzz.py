@@ -335,7 +335,7 @@ class Play:
         name = self._pick(r"^memory/.*(?<!conflict)\.json$")
         found = self._loaded(name) if name else None
         if name is not None and found is not None:
-            self._save(f"{name}.recovered-1", json.dumps(found | {"content": self.word()}))
+            self.edited_folder.slip_in(name, json.dumps(found | {"content": self.word()}))
 
     def settle(self) -> None:
         for conflict in self.edited_folder.importer.conflicts():
@@ -378,7 +378,7 @@ class Play:
         return {
             name: set(WORD.findall(self.edited_folder.path(name).read_bytes().decode(errors="replace")))
             - set(WORD.findall(name))
-            for name in self.edited_folder.files()
+            for name in self.edited_folder.files(drafts=True)
             if not name.endswith(".conflict.json") and not name.startswith("sessions/")
         }
 

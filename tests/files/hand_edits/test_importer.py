@@ -443,10 +443,10 @@ def test_a_page_that_only_extends_a_name_or_replaces_a_page_is_imported(edited_f
 def test_an_edit_that_slipped_in_while_its_file_was_replaced_is_taken_in(edited_folder: EditedFolder) -> None:
     edited_folder.add(make_note(1), make_page("a\nb\n"))
     edited = edited_folder.load_json(build_note_path(1)) | {"content": "Slipped in"}
+    edited_folder.slip_in(build_note_path(1), json.dumps(edited))
+    edited_folder.slip_in("memory/MEMORY.md", "person\na\nb\n")
     edited_folder.change(make_note(1), make_note(1, importance=0.9, updated_at=make_time(1)))
     edited_folder.change(make_page("a\nb\n"), make_page("a\nb\nprogram\n"))
-    edited_folder.write(f"{build_note_path(1)}.recovered-1", json.dumps(edited))
-    edited_folder.write("memory/MEMORY.md.recovered-1", "person\na\nb\n")
     edited_folder.sync()
     assert (edited_folder.record(1).content, edited_folder.record(1).importance) == ("Slipped in", 0.9)
     assert edited_folder.read("memory/MEMORY.md") == "person\na\nb\nprogram\n"

@@ -73,7 +73,7 @@ def test_a_change_that_was_taken_back_before_it_was_recorded_stays_taken_back(tm
             edited_folder.commit(Change(before=value, after=other), mirrored=False)
             write_unrecorded(edited_folder)
             edited_folder.commit(Change(before=other, after=value), mirrored=first == "write")
-            assert not edited_folder.sync().taken
+            assert not edited_folder.sync().taken, (value, other, first)
             assert edited_folder.list_hand_edits() == []
             edited_folder.assert_settled()
             assert edited_folder.files() == [build_path(value)]

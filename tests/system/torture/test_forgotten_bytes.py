@@ -290,7 +290,8 @@ def scenario(folder: Path, seed: int) -> None:
         before = rest(memory)
         (folder / "reverie.db.v1.backup").write_text(by_id.text)
         (folder / f"memory/{by_id.id}.conflict.json").write_text(json.dumps({"content": by_id.text}))
-        (folder / "memory/MEMORY.md.recovered-1").write_text(f"- {by_text.text}\n")
+        (folder / "memory/.reverie").mkdir(exist_ok=True)
+        (folder / "memory/.reverie/00000000-MEMORY.md").write_text(f"- {by_text.text}\n")
         with beside(folder) as other:
             assert all(other.ask("look", texts)), "else it has nothing in its caches"
             for secret in secrets:

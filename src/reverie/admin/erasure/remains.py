@@ -20,10 +20,9 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import PhraseMatcher
-from reverie.files.atomic import DRAFTS
 from reverie.files.claim import MACHINE_FILE
 from reverie.files.conversion import PACKED_FILES
-from reverie.files.layout import HOOKS, MEMORY, SESSIONS, parse_path, parse_recovered_path
+from reverie.files.layout import DRAFTS, HOOKS, MEMORY, SESSIONS, parse_path
 from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
 from reverie.files.state import FILES_DATABASE
 from reverie.search.index.tantivy_index import FORMAT, remove_index
@@ -97,7 +96,6 @@ def _is_foreign(file: Path, folder: Path) -> bool:
         or any(parent.match(pattern) for parent in relative.parents for pattern in MOVED_ASIDE)
         or path.endswith(CONFLICT)
         or parse_path(path) is not None
-        or parse_recovered_path(path) is not None
     )
 
 

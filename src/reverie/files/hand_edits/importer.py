@@ -31,11 +31,13 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import PageParts, split_page, strip_intact_block
 from reverie.domain.page import MEMORY as MEMORY_PAGE
-from reverie.domain.page import Page, validate_page, validate_page_name
+from reverie.domain.page import Page, Paragraph, validate_page, validate_page_name
 from reverie.domain.record import Record
+from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text.ids import is_id
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, UnsafePath
+from reverie.files.expected import is_earlier_page
 from reverie.files.hand_edits import merge
 from reverie.files.hand_edits.intake import (
     CONFLICT_WITH,
@@ -60,9 +62,11 @@ from reverie.stores.writer import StoreWriter, setting_cursors
 def import_page(run: HandEditRun, file: ChangedFile) -> None:
     """Import an edited or new page, with the changes of both sides."""
     store, name = run.store, file.place.name
-    if file.base is None and run.is_stale(file, name):
-        return run.settle(file)
     ours = next(iter(store.pages([name])), None)
+    is_put_back = file.base is None and ours is None and run.has_reappeared(file, name)
+    shown = run.ledger.read_shown(file.path) if file.base is not None else 0
+    if not is_put_back and is_earlier_page(store, file.path, file.data, after=shown):
+        return run.settle(file)
     text = parsing.read_page(file.path, file.data, was=ours.content if ours else "")
     known = (file.base or b"").decode(errors="replace").replace("\r\n", "\n")
     began = parsing.read_page(file.path, file.base or b"", was=known)
@@ -79,38 +83,38 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         if not run.is_rebuild:
             raise InvalidInput(FORGOTTEN)
         run.report_problem(file.at, "some of its lines were forgotten on request; the others were taken")
-    base = None if file.base is None else replace(theirs, content=was.outside)
-    merged = merge.decide_page(base, ours, theirs)
+    content = theirs.content
+    if ours is not None:
+        content = merge_text(was.outside if file.base is not None else "", ours.content, content)
+    changes = list(decision.changes)
+    if ours is None or content != ours.content:
+        changes.append(Change(before=ours, after=validate_page(replace(theirs, content=content))))
     with setting_cursors(decision.cursors):
-        run.commit(file, merged._replace(edits=(*decision.changes, *merged.edits)))
+        run.commit(file, changes)
     run.propose(file.path, decision.held)
     return run.settle(file)
 
 
 def import_log(run: HandEditRun, file: ChangedFile) -> None:
     """Import an edited or new log: paragraphs changed, added and removed."""
-    name = file.place.name
+    name, pending = file.place.name, run.find_pending(file.at)
     ours = run.store.paragraphs(page=name)
-    base = None if file.base is None else parsing.read_log(file.path, file.base)
-    if base is None and run.is_stale(file, None):
-        return run.settle(file)
-    old_text = "\n\n".join(paragraph.content for paragraph in ours)
-    decision = merge.decide_log(
-        name,
-        base,
-        ours,
-        parsing.read_log(file.path, file.data, was=old_text),
-        now=run.read_moment(file),
-        new_id=run.new_id,
-        pending=run.pending,
-    )
-    if run.is_rebuild and (forgotten := run.find_forgotten([each.value for each in decision.edits])):
+    texts = parsing.read_log(file.path, file.data, was="\n\n".join(each.content for each in ours))
+    base = [] if file.base is None else parsing.read_log(file.path, file.base)
+    unrecorded = {
+        each.content for values in pending.values() for each in values if isinstance(each, Paragraph)
+    }
+    # A process that could not record it may have written these, or taken them away.
+    base = [text for text in base if text in texts or text not in unrecorded]
+    unrecorded -= {*base, *(each.content for each in ours)}
+    texts = [text for text in texts if text not in unrecorded]
+    changes = merge.merge_log(name, base, ours, texts, now=run.read_moment(file), new_id=run.new_id)
+    if run.is_rebuild and (forgotten := run.find_forgotten([each.value for each in changes])):
         run.report_problem(
             file.at, f"{len(forgotten)} paragraphs were forgotten on request; the others were taken"
         )
-        kept = (each for each in decision.edits if each.id not in forgotten)
-        decision = merge.MergeDecision(edits=tuple(kept))
-    run.commit(file, decision)
+        changes = [each for each in changes if each.id not in forgotten]
+    run.commit(file, changes)
     return run.settle(file)
 
 
@@ -142,7 +146,7 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
     if state.window_start > len(turns):
         raise InvalidInput(f"line 1: window_start is {state.window_start}: there are {len(turns)} turns")
     values: list[Value] = [state, *turns]
-    run.commit(file, merge.MergeDecision(edits=tuple(Change(before=None, after=value) for value in values)))
+    run.commit(file, [Change(before=None, after=value) for value in values])
     if broken:  # the file itself is written from now on
         copy = run.disk.keep_beside(file.path, BROKEN, file.data)
         why = f"{'; '.join(broken[:3])}; all other lines are imported: delete it when you are done"
@@ -154,7 +158,7 @@ def import_missing_page(run: HandEditRun, path: str) -> None:
     """Import the deletion of a page or log: its text leaves the store, and stays in the journal."""
     name = path.removeprefix(f"{MEMORY}/")
     values: list[Value] = [*run.store.pages([name]), *run.store.paragraphs(page=name)]
-    if any(value.id in run.pending for value in values):
+    if any(value.id in run.find_pending(path) for value in values):
         values = []
     run.commit_edits(path, [Change(before=value, after=None) for value in values], "delete_file")
     run.drop_and_write(path)
@@ -270,8 +274,7 @@ class HandEditImporter:
             note_progress: Receives the number of files done, and of all files.
         """
         found = scan(self._root, {})
-        found.recovered, total = [], len(found.added)  # the next import takes the recovered ones
-        done = count(1)
+        total, done = len(found.added), count(1)
         with self._state.lock() as ledger:
             run = HandEditRun(
                 self._writer,
@@ -314,7 +317,7 @@ class HandEditImporter:
             run.problems[broken.path] = broken
         for top in found.gone:
             run.report_lost(list(run.ledger.known(f"{top}/")), f"the folder {top!r} is missing")
-        files = list(run.read_recovered_files(found.recovered))
+        files = [] if run.is_rebuild else list(run.read_recovered_files())
         for file in run.read_changed_files([*found.changed, *found.added]):
             if run.is_unfinished(file):
                 run.report.unfinished.append(file.path)
@@ -368,7 +371,7 @@ class HandEditImporter:
 
     def _is_old_news(self, found: FolderScan) -> bool:
         """Return whether a scan has found nothing new, so that the lock is not needed."""
-        if found.missing or found.recovered or found.gone:
+        if found.missing or found.gone or self._disk.list_drafts():
             return False
         noted = self._problems
         if noted.keys() != {*found.changed, *found.added, *(broken.path for broken in found.odd)}:

@@ -9,31 +9,24 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import Page
+from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import from_microseconds
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
-from reverie.files.expected import (
-    ExpectedContent,
-    find_pending_ids,
-    is_earlier_content,
-    read_values,
-    render_expected_content,
-)
-from reverie.files.hand_edits.merge import ACTOR, MergeConflict, MergeDecision
-from reverie.files.layout import FileLocation, Form, parse_path, parse_recovered_path
+from reverie.files.expected import ExpectedContent, find_pending, read_values, render_expected_content
+from reverie.files.hand_edits.merge import ACTOR, MergeConflict
+from reverie.files.layout import FileLocation, Form, index_lines, parse_path
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
 from reverie.files.state import FileRecord, LockedFileState, compute_checksum
@@ -88,12 +81,13 @@ class ChangedFile(NamedTuple):
     """A file whose content is neither what was written nor what the store says.
 
     Attributes:
-        path: The path of the file; for a recovered file, the path of the file that it is an edit of.
+        path: The path of the file; for an edit that was moved aside, the path of the file that it is an edit of.
         place: The parsed path.
         data: The content, with secrets redacted.
         stamp: The file's stamp when it was read.
         written: The record of the file before it was edited; None if it was not known.
-        base: The text that was last written to it; None if that is not known.
+        base: The text of a page or log that was last written to it; None if that is not known.
+        lines: The checksums of the lines that were last written to a page of records, by the ids of the records.
         at: Where the file really is.
         checksum: The checksum of the file, secrets included.
     """
@@ -104,6 +98,7 @@ class ChangedFile(NamedTuple):
     stamp: FileStamp
     written: FileRecord | None
     base: bytes | None
+    lines: Mapping[str, int]
     at: str
     checksum: int
 
@@ -174,6 +169,7 @@ class HandEditRun:
         self.now = writer.clock()
         self.writer = writer.acting(REBUILDER if self.is_rebuild else ACTOR)
         self._marks = marks or writer.store
+        self._pending: dict[int, dict[str, list[Value]]] = {}
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -182,35 +178,27 @@ class HandEditRun:
         for path in paths:
             if (file := self._read(path, path)) is None:
                 continue
-            current = FileRecord(path, file.stamp.size, file.stamp.mtime_ns, file.checksum)
-            old = file.written
+            old, current = file.written, FileRecord(path, *file.stamp[:2], file.checksum)
             if old is not None and (old.size, old.checksum) == (current.size, current.checksum):
                 self.ledger.put([old._replace(mtime_ns=current.mtime_ns)])
             elif (
                 file.checksum == compute_checksum(file.data)  # a file with secrets has to be rewritten
-                and (content := self._render_expected(file))
+                and (content := self._render_expected(path))
                 and content.data == file.data
             ):
-                self.ledger.put_text(current._replace(pieces=content.pieces), file.data)
-            elif old is not None and is_earlier_content(
-                self.store, self.ledger, path, file.data, after=self.ledger.progress.sequence
-            ):
-                self.mark_due([path])  # written by a process that could not record it
+                self.ledger.put_content(current._replace(pieces=content.pieces), file.data, file.place.form)
             else:
-                written_ns = 0 if old is None else abs(old.mtime_ns)
-                is_unseen = 0 <= file.stamp.mtime_ns - written_ns < _UNSEEN_NS
-                yield file._replace(base=self.ledger.read_text(path, before_append=is_unseen))
+                yield file
 
-    def read_recovered_files(self, paths: Iterable[str]) -> Iterator[ChangedFile]:
+    def read_recovered_files(self) -> Iterator[ChangedFile]:
         """Yield the edits that came while their file was replaced."""
-        for at in paths:
-            path = parse_recovered_path(at)
-            assert path is not None
-            if (file := self._read(path, at)) is not None:
-                yield file._replace(base=self.ledger.read_text(at))
+        for draft, path in self.disk.list_drafts():
+            is_edit = parse_path(path) is not None and not self.disk.is_unfinished(draft)
+            if is_edit and (file := self._read(path, draft)) is not None:
+                yield file
 
     def _read(self, path: str, at: str) -> ChangedFile | None:
-        place = parse_path(path)
+        place, written = parse_path(path), self.ledger.find(at)
         assert place is not None
         try:
             stamp = self.disk.stat(at)
@@ -227,27 +215,36 @@ class HandEditRun:
         if content is None:
             return None
         data, stamp = content
+        is_unseen = written is not None and 0 <= stamp.mtime_ns - abs(written.mtime_ns) < _UNSEEN_NS
+        fresh = written.fresh if written is not None and is_unseen else 0
+        base, lines = self.ledger.read_text(at), list(self.ledger.read_lines(at).items())
+        if base is not None and fresh:
+            between = b"\n\n" if place.name == HISTORY else b"\n"
+            base = between.join(base.rstrip(b"\n").split(between)[:-fresh]) + b"\n"
         return ChangedFile(
             path=path,
             place=place,
             data=redact_file(data, place.form, get_redactor(self.store)),
             stamp=stamp,
-            written=self.ledger.find(path) if at == path else FileRecord(path, -1, -1, 0),
-            base=None,
+            written=written if written is not None or at == path else FileRecord(path, -1, -1, 0),
+            base=base,
+            lines=dict(lines[: len(lines) - fresh]),
             at=at,
             checksum=compute_checksum(data),
         )
 
-    def _render_expected(self, file: ChangedFile) -> ExpectedContent | None:
+    def _render_expected(self, path: str) -> ExpectedContent | None:
         try:
-            return render_expected_content(self.store, self.ledger, file.path)
+            return render_expected_content(self.store, self.ledger, path)
         except StoreCorrupt:
             return None
 
-    @cached_property
-    def pending(self) -> set[str]:
-        """The ids of values that files are not known to show as they are now."""
-        return find_pending_ids(self.store, self.ledger)
+    def find_pending(self, path: str) -> Mapping[str, Sequence[Value]]:
+        """Return the values that a file is not known to show as they are now, by id, in all their versions since."""
+        shown = self.ledger.read_shown(path)
+        if shown not in self._pending:
+            self._pending[shown] = find_pending(self.store, after=shown)
+        return self._pending[shown]
 
     # -- for all forms -----------------------------------------------------------------------------------
 
@@ -268,26 +265,10 @@ class HandEditRun:
         """Report a file that cannot be imported."""
         self.problems[path] = BrokenFile(path=path, why=get_redactor(self.store).text(why))
 
-    def is_stale(self, file: ChangedFile, name: str | None) -> bool:
-        """Return whether a file has the content of an earlier time, unless a person has put it back on purpose.
-
-        Args:
-            file: The file.
-            name: The id of its content. If that is gone from the store, and the files have shown so, the file
-                was put back.
-        """
-        if not is_earlier_content(self.store, self.ledger, file.path, file.data):
-            return False
-        return (
-            name is None
-            or render_expected_content(self.store, self.ledger, file.path) is not None
-            or not self.has_reappeared(file, name)
-        )
-
     def has_reappeared(self, file: ChangedFile, name: str) -> bool:
         """Return whether a file appeared after the files had shown the last change of its content."""
         rows = self.store.journal(id=name, newest_first=True, limit=1)
-        shown = self.ledger.progress.sequence
+        shown = self.ledger.read_shown(file.at)
         return file.written is None and bool(rows) and rows[0].sequence <= shown
 
     def mark_due(self, paths: Iterable[str]) -> None:
@@ -343,10 +324,8 @@ class HandEditRun:
             return False
         if age_s < QUIET_S:
             return True
-        if file.place.form == "record" or file.base is None:
-            return False  # half a record is broken, and reported
-        if file.place.form == "lines":
-            return not find_written_ids(file.base) <= find_written_ids(file.data)
+        if file.base is None:  # half a record is broken, and reported
+            return not file.lines.keys() <= index_lines(file.data).keys()
         if file.base.rstrip().rpartition(b"\n")[2] in file.data.split(b"\n"):
             return False
         return len(file.data) < len(file.base) or not file.data.endswith(b"\n")
@@ -355,12 +334,11 @@ class HandEditRun:
         """Record that a file is imported, and have it written in canonical form."""
         if file.at != file.path:
             self.disk.remove(file.at, file.stamp)
-            self.ledger.drop_texts([file.at])
+            self.ledger.drop([file.at])
+            self.ledger.settle([file.at])
             self.mark_due([file.path])
-            return
-        size, mtime_ns, _ = file.stamp
-        self.ledger.put_text(FileRecord(file.path, size, mtime_ns, file.checksum), file.data)
-        self.mark_due([file.path])
+        else:
+            self._put_base(FileRecord(file.path, *file.stamp[:2], file.checksum), file, file.data)
 
     def hold_back(self, file: ChangedFile, reasons: Sequence[str], base: bytes) -> None:
         """Report the lines of a file that could not be imported, and leave the file as it is.
@@ -372,16 +350,25 @@ class HandEditRun:
         """
         several = f" and {len(reasons) - 3} more lines" if len(reasons) > 3 else ""
         self.report_problem(file.at, f"{'; '.join(reasons[:3])}{several}; all other lines are imported")
-        if file.at == file.path:
-            self.ledger.put([FileRecord(file.path, len(base), -1, compute_checksum(base))])
-        self.ledger.keep_text(file.at, base)
+        self._put_base(FileRecord(file.at, len(base), -1, compute_checksum(base)), file, base)
 
-    def commit(self, file: ChangedFile, decision: MergeDecision) -> None:
+    def _put_base(self, record: FileRecord, file: ChangedFile, base: bytes) -> None:
+        """Set the base of the next edit of a file. What has changed until now is in neither of them."""
+        self.ledger.put_content(record, base, file.place.form)
+        self.ledger.settle([record.path])
+        self.mark_due([record.path])
+
+    def commit(
+        self, file: ChangedFile, changes: Sequence[Change], conflicts: Iterable[MergeConflict] = ()
+    ) -> None:
         """Commit the changes of a file, after the program's versions of conflicts were put beside it."""
-        self.refuse_forgotten(decision.edits)
-        for clash in decision.clashes:
-            self._keep_beside(file, clash)
-        self.commit_edits(file.path, decision.edits, "edit_file", note=file.at)
+        self.refuse_forgotten(changes)
+        for conflict in conflicts:
+            about = {CONFLICT_WITH: file.path, CONFLICTING_FIELDS: conflict.fields}
+            text = json.dumps({**about, **conflict.ours.to_dict()}, ensure_ascii=False, indent=2)
+            beside = f"{file.path.rpartition('/')[0]}/{conflict.ours.id}"
+            self.disk.keep_beside(beside, CONFLICT, f"{text}\n".encode())
+        self.commit_edits(file.path, changes, "edit_file", note=file.at)
 
     def commit_edits(
         self, path: str, edits: Sequence[Change], operation: Operation, *, note: str = ""
@@ -427,14 +414,6 @@ class HandEditRun:
             self.writer.propose(changes, ACCIDENT)
             self.report.taken.append(HandEdit(path=path, subject="page", id=changes[0].id, what="held"))
 
-    def _keep_beside(self, file: ChangedFile, clash: MergeConflict) -> None:
-        """Write the program's version to a conflict file, unless one has it already."""
-        ours = clash.ours
-        about = {CONFLICT_WITH: file.path, CONFLICTING_FIELDS: clash.fields}
-        text = json.dumps({**about, **ours.to_dict()}, ensure_ascii=False, indent=2)
-        beside = file.path if isinstance(ours, Page) else f"{file.path.rpartition('/')[0]}/{ours.id}"
-        self.disk.keep_beside(beside, CONFLICT, f"{text}\n".encode())
-
 
 CONFLICT_WITH, CONFLICTING_FIELDS = "conflict_with", "conflicting_fields"
 """What a conflict file says beside the program's version: the edited file, and the fields that both have changed."""
@@ -442,12 +421,6 @@ CONFLICT_WITH, CONFLICTING_FIELDS = "conflict_with", "conflicting_fields"
 _MIN_COMMON = 0.4
 _PIECE = 8
 _LONG = 40
-_LINE_ID = defer_regex(r"<!-- *([0-9a-f]{12})\b")
-
-
-def find_written_ids(data: bytes) -> set[str]:
-    """Return the ids in the lines of a page of records."""
-    return set(_LINE_ID.findall(data.decode(errors="replace")))
 
 
 def is_near_copy(text: bytes, other: bytes) -> bool:

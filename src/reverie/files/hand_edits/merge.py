@@ -1,4 +1,4 @@
-"""Three-way merge of hand edits: base, store and file in, changes out. Pure.
+"""Three-way merge of hand edits of records and logs: base, store and file in, changes out. Pure.
 
 What the person changed stands, and what the program changed elsewhere meanwhile stands too. Where both
 changed the same thing, the program's version becomes a conflict, to be put beside the file. What a person
@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from difflib import SequenceMatcher
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from reverie.domain.change import Change, Value
 from reverie.domain.headlines import detach_changed
-from reverie.domain.page import Page, Paragraph, validate_paragraph
+from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.record import HOME_LAYERS, Record, validate_record
-from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values, split_lines
+from reverie.domain.similarity.three_way_merge import merge_text, merge_values, split_lines
 from reverie.domain.text.ids import NewId
 from reverie.files.layout import build_home, parse_home, parse_path
 from reverie.files.parsing import EmptiedFile, Fields, parse_moment
@@ -37,18 +38,6 @@ class MergeConflict(NamedTuple):
 
     ours: Value
     fields: tuple[str, ...]
-
-
-class MergeDecision(NamedTuple):
-    """Result of a merge.
-
-    Attributes:
-        edits: The changes to commit.
-        clashes: The conflicts with changes of the program.
-    """
-
-    edits: tuple[Change, ...] = ()
-    clashes: tuple[MergeConflict, ...] = ()
 
 
 def is_mass_removal(removed: int, before: int) -> bool:
@@ -102,19 +91,19 @@ def move_record(
     return validate_record(record)
 
 
-def decide_record(
-    base: Record | None, ours: Record | None, theirs: Record, *, now: datetime
-) -> MergeDecision:
-    """Merge an edited record.
+def merge_record(
+    base: Record | None, ours: Record, theirs: Record, *, now: datetime
+) -> tuple[Record, MergeConflict | None]:
+    """Return an edited record with the changes of both sides, and the conflict with those of the program.
 
     Args:
-        base: The version that the person began with; None for a new record.
-        ours: What the store has; None when it has none of that id.
+        base: The version that the person began with; None if that is not known.
+        ours: What the store has.
         theirs: What the person made of it.
         now: The time.
     """
-    if ours is None:
-        return MergeDecision(edits=(Change(before=None, after=theirs),))
+    if theirs == base:
+        return ours, None
     merged = merge_values(base, ours, theirs)
     value, conflicts = merged.value, merged.conflicts
     if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
@@ -124,11 +113,9 @@ def decide_record(
     loud = _drop_quiet_fields(value) != _drop_quiet_fields(ours)
     if loud and (base is None or theirs.updated_at == base.updated_at):
         value = replace(value, updated_at=now)
-    if value == ours:
-        return MergeDecision()
-    value = detach_changed(ours, value)
-    clashes = (MergeConflict(ours=ours, fields=conflicts),) if conflicts else ()
-    return MergeDecision(edits=(Change(before=ours, after=validate_record(value)),), clashes=clashes)
+    if value != ours:
+        value = validate_record(detach_changed(ours, value))
+    return value, MergeConflict(ours, conflicts) if conflicts else None
 
 
 def _drop_quiet_fields(record: Record) -> Record:
@@ -144,38 +131,19 @@ def _drop_quiet_fields(record: Record) -> Record:
     )
 
 
-# -- pages and logs ------------------------------------------------------------------------------------------
+# -- logs ----------------------------------------------------------------------------------------------------
 
 
-def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> MergeDecision:
-    """Merge an edited page: the changes of both sides are in the result.
-
-    Args:
-        base: The version that the person began with; None when that is not known.
-        ours: What the store has; None when it has none.
-        theirs: What the person made of it, changed now.
-    """
-    if ours is None:
-        return MergeDecision(edits=(Change(before=None, after=theirs),))
-    merged = merge_values(base, ours, theirs)
-    if merged.value.content == ours.content:
-        return MergeDecision()
-    clashes = (MergeConflict(ours=ours, fields=merged.conflicts),) if merged.conflicts else ()
-    after = replace(merged.value, updated_at=theirs.updated_at)
-    return MergeDecision(edits=(Change(before=ours, after=after),), clashes=clashes)
-
-
-def decide_log(
+def merge_log(
     name: str,
-    base: Sequence[str] | None,
+    base: Sequence[str],
     ours: Sequence[Paragraph],
     texts: Sequence[str],
     *,
     now: datetime,
     new_id: NewId,
-    pending: Collection[str] = (),
-) -> MergeDecision:
-    """Merge an edited log: paragraphs changed, added, removed.
+) -> list[Change]:
+    """Return the changes of an edited log: paragraphs changed, added, removed.
 
     An unchanged paragraph keeps its id, and so does one that was changed in its place. One that both sides
     changed stands in both versions, the person's first. One that one side removed and the other changed
@@ -183,47 +151,44 @@ def decide_log(
 
     Args:
         name: The log's name.
-        base: The paragraphs that the person began with; None when that is not known: then none is removed.
+        base: The paragraphs that the person began with; none when that is not known: then none is removed.
         ours: The paragraphs that the store has.
         texts: The paragraphs of the file.
         now: The time.
         new_id: Returns a new id.
-        pending: The ids of paragraphs that the file may not show yet.
 
     Raises:
         InvalidInput: a paragraph is not valid, or most of the log has vanished.
     """
-    if is_mass_removal(len(base or ()) - len(texts), len(base or ())):
+    if is_mass_removal(len(base) - len(texts), len(base)):
         raise EmptiedFile(
-            f"{len(base or ()) - len(texts)} of {len(base or ())} paragraphs are missing: restore them, or delete "
+            f"{len(base) - len(texts)} of {len(base)} paragraphs are missing: restore them, or delete "
             "the file to clear the whole log"
         )
     present = [each.content.replace("\r\n", "\n") for each in ours]  # as they are read back from a file
-    unseen = {text for text, each in zip(present, ours, strict=True) if each.id in pending}
-    began = [text for text in base or () if text not in unseen or text in texts]
-    lines = split_lines(merge_text(*map(_to_lines, (began, present, texts))))
+    lines = split_lines(merge_text(*map(_to_lines, (base, present, texts))))
     merged = [line.replace(_LINE_END, "\n") for line in lines]
-    edits: list[Change] = []
+    changes: list[Change] = []
     after: list[Paragraph] = []
-    low = start = 0
-    for i, j in [*match_items(present, merged), (len(present), len(merged))]:
-        old, new = ours[low:i], merged[start:j]
-        in_place = len(old) == len(new)
-        edits += [Change(before=each, after=None) for each in old if not in_place]
-        for number, text in enumerate(new):
-            if in_place:
-                at = parse_moment(name, text, otherwise=old[number].at)
-                after.append(validate_paragraph(replace(old[number], content=text, at=at)))
-            else:
-                at = parse_moment(name, text, otherwise=now)
-                added = Paragraph(id=new_id(), page=name, position=0.0, at=at, content=text)
-                after.append(validate_paragraph(added))
-        after += ours[i : i + 1]
-        low, start = i + 1, j + 1
+    for what, low, high, start, stop in SequenceMatcher(None, present, merged, False).get_opcodes():
+        old = list(ours[low:high])
+        if what == "equal":
+            after += old
+            continue
+        if high - low != stop - start:
+            changes += [Change(before=each, after=None) for each in old]
+            old = []
+        for number, text in enumerate(merged[start:stop]):
+            at = parse_moment(name, text, otherwise=old[number].at if old else now)
+            made = (
+                old[number] if old else Paragraph(id=new_id(), page=name, position=0.0, at=at, content=text)
+            )
+            after.append(validate_paragraph(replace(made, content=text, at=at)))
     known = {each.id: each for each in ours}
     placed = _place_paragraphs(after, known.keys())
-    edits += [Change(before=known.get(each.id), after=each) for each in placed if each != known.get(each.id)]
-    return MergeDecision(edits=tuple(edits))
+    return changes + [
+        Change(before=known.get(each.id), after=each) for each in placed if each != known.get(each.id)
+    ]
 
 
 def _to_lines(paragraphs: Iterable[str]) -> str:

@@ -5,40 +5,36 @@ id is a new record, unless one says the same. A line shows text, tags and pin, a
 file shows all fields. An entry in the file of another category or of the archive moves its record, and an entry that is
 gone archives it.
 
-What a person began with is the text that was last written to the file. Where that is not known, it is the version of
-the record that is most like the entry. Files are imported together, because entries may have moved between them.
+The checksum of what was last written finds in the journal which version of a record a person began with. Where none has
+that checksum, it is the version that is most like the entry. An entry that is as a version that no file is known to
+show was written by a process that could not record it, and is no edit. Files are imported together, because entries may
+have moved between them.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.living_page import Line, is_visible_tag
+from reverie.domain.living_page import is_visible_tag
 from reverie.domain.record import Record, normalize_labels
 from reverie.domain.text.ids import is_id
 from reverie.files import layout, parsing
-from reverie.files.hand_edits.intake import (
-    DELETED,
-    ChangedFile,
-    HandEditRun,
-    find_written_ids,
-)
+from reverie.files.hand_edits.intake import DELETED, ChangedFile, HandEditRun
 from reverie.files.hand_edits.merge import (
     MergeConflict,
-    MergeDecision,
-    decide_record,
     is_mass_removal,
     list_versions,
+    merge_record,
     move_record,
 )
 from reverie.files.parsing import Fields, PageRow
+from reverie.files.state import compute_checksum
 
 _NO_ID = "0" * 12
 
@@ -57,39 +53,32 @@ class _Entry(NamedTuple):
     row: PageRow | None = None
 
 
-class _RecordFile(NamedTuple):
-    """An edited file.
+@dataclass(slots=True)
+class _RecordFile:
+    """An edited file, and the result of its import.
 
     Attributes:
         file: The file.
         entries: What it has now.
-        base: What the person began with: the lines by the ids of their records, or the record of a JSON file; None if
-            that is not known.
+        changes: The changes to commit.
+        conflicts: Those of them that collide with changes of the program.
+        rows: What the page has after the import, by id.
+        held: What is wrong with the other lines.
+        texts: What its changes say, by scope and fingerprint.
     """
 
     file: ChangedFile
     entries: list[_Entry]
-    base: Mapping[str, Line | Record] | None
+    changes: list[Change] = field(default_factory=list)
+    conflicts: list[MergeConflict] = field(default_factory=list)
+    rows: dict[str, str] = field(default_factory=dict)
+    held: list[str] = field(default_factory=list)
+    texts: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def is_page(self) -> bool:
         """Return whether it is a page of records."""
         return self.file.place.form == "lines"
-
-
-class _Outcome:
-    """Result of the entries of one file."""
-
-    def __init__(self) -> None:
-        self.changes: list[Change] = []
-        self.conflicts: list[MergeConflict] = []
-        self.rows: dict[str, str] = {}  # what the page has after the import, by id
-        self.held: list[str] = []
-        self.texts: set[tuple[str, str]] = set()
-
-    def add(self, decision: MergeDecision) -> None:
-        self.changes += decision.edits
-        self.conflicts += decision.clashes
 
 
 class RecordImporter:
@@ -109,7 +98,6 @@ class RecordImporter:
         self._missing = set(missing)
         self._files: list[_RecordFile] = []
         self._present: dict[str, str] = {}  # the first file that has an id
-        self._ids_on_disk: dict[str, set[str]] = {}
         self._categories: dict[str, str | None] = {}
         for file in sorted(files, key=_rank):
             if file.place.form in ("record", "lines"):
@@ -118,7 +106,7 @@ class RecordImporter:
     def import_changes(self) -> None:
         """Import all files that could be parsed."""
         for each in self._files:
-            self._run.attempt(each.file.at, partial(self._import, each))
+            self._run.attempt(each.file.at, partial(self._import, each.file, each.entries))
             self._run.note_progress()
 
     def import_missing(self, path: str) -> None:
@@ -151,19 +139,24 @@ class RecordImporter:
         if file.place.form == "record":
             entries = [self._parse_record(file)]
         else:
-            data, was = file.data.rstrip(), file.base
-            if was is not None and was.startswith(data) and was[len(data) :].partition(b"\n")[0]:
-                raise InvalidInput("it ends in the middle, as if it was saved half: save it again")
             rows = parsing.read_rows(file.path, file.data)
-            entries = [
-                _Entry(row.line.id, _describe_line(row.line), row)
-                for row in rows
-                if row.line.id or row.line.text.strip()
-            ]
-        self._files.append(_RecordFile(file, entries, _read_base(file.path, file.base)))
+            self._refuse_half(file, rows)
+            entries = [_Entry(row.line.id, _describe_line(row), row) for row in rows]
+            entries = [entry for entry in entries if entry.id or entry.fields["content"].strip()]
+        self._files.append(_RecordFile(file, entries))
         for entry in entries:
             if entry.id and (entry.row is None or entry.row.line.text.strip()):
                 self._present.setdefault(entry.id, file.path)
+
+    def _refuse_half(self, file: ChangedFile, rows: Sequence[PageRow]) -> None:
+        """Refuse a page that is what was written up to the middle of a line."""
+        if not rows or rows[-1].line.id:
+            return
+        names, known = [row.line.id for row in rows[:-1]], [*file.lines]
+        if known[: len(names)] == names and (following := known[len(names) : len(rows)]):
+            record = self._find_written(file.path, following[0], file.lines[following[0]])
+            if record is not None and _render(file.path, record).startswith(rows[-1].text):
+                raise InvalidInput("it ends in the middle, as if it was saved half: save it again")
 
     def _parse_record(self, file: ChangedFile) -> _Entry:
         fields, stem = parsing.read_record(file.path, file.data), file.place.name
@@ -174,34 +167,32 @@ class RecordImporter:
             raise InvalidInput(f"its id is {name!r}, but it is the file of {stem!r}: put that id back")
         return _Entry(name or stem, fields)
 
-    def _import(self, file: _RecordFile) -> None:
-        run, outcome = self._run, _Outcome()
-        for entry in file.entries:
+    def _import(self, changed: ChangedFile, entries: list[_Entry]) -> None:
+        run, file = self._run, _RecordFile(changed, entries)
+        for entry in entries:
             try:
-                self._import_entry(file, entry, outcome)
+                self._import_entry(file, entry)
             except InvalidInput as error:
                 if entry.row is None:
                     raise
                 before = "" if str(error).startswith("line ") else f"line {entry.row.number}: "
-                outcome.held.append(f"{before}{error}")
-        gone = [name for name in file.base or () if name not in self._present] if file.is_page else []
-        removed = self._find_removed(file.file.path, gone)
+                file.held.append(f"{before}{error}")
+        gone = [name for name in changed.lines if name not in self._present]
+        removed = self._find_removed(changed.path, gone)
         if removed and run.report.unfinished:
-            run.report.unfinished.append(file.file.at)  # a line may be on its way to another page
+            run.report.unfinished.append(changed.at)  # a line may be on its way to another page
             return
         archived = _build_archive_changes(removed, run)
-        is_accident = is_mass_removal(len(removed), len(file.base or ()))
-        changes = outcome.changes if is_accident else [*outcome.changes, *archived]
-        run.commit(file.file, MergeDecision(edits=tuple(changes), clashes=tuple(outcome.conflicts)))
+        is_accident = is_mass_removal(len(removed), len(changed.lines))
+        run.commit(changed, file.changes if is_accident else [*file.changes, *archived], file.conflicts)
         if is_accident:
-            run.propose(file.file.path, archived)
+            run.propose(changed.path, archived)
         if file.is_page:
-            self._place(file.file.path, list(outcome.rows))
-        if outcome.held:
-            base = "".join(f"{row}\n" for row in outcome.rows.values())
-            run.hold_back(file.file, outcome.held, base.encode())
+            self._place(changed.path, list(file.rows))
+        if file.held:
+            run.hold_back(changed, file.held, "".join(f"{row}\n" for row in file.rows.values()).encode())
         else:
-            run.settle(file.file)
+            run.settle(changed)
 
     def _place(self, path: str, names: Sequence[str]) -> None:
         """Record which records are on a page now, in the order that the person gave them."""
@@ -215,89 +206,101 @@ class RecordImporter:
 
     def _find_removed(self, path: str, names: Iterable[str]) -> list[Record]:
         """Return those of some live records that belong in a file, and are nowhere else."""
+        pending = self._run.find_pending(path)
         return [
             record
             for record in self._store.records(list(names))
             if layout.build_home(record, self._ledger.layout) == layout.parse_home(path)
             and record.id not in self._present
-            and record.id not in self._run.pending
+            and record.id not in pending
             and self._ledger.locate(record.id) in (path, None)
         ]
 
     # -- one entry ---------------------------------------------------------------------------------------
 
-    def _import_entry(self, file: _RecordFile, entry: _Entry, outcome: _Outcome) -> None:
+    def _import_entry(self, file: _RecordFile, entry: _Entry) -> None:
         if entry.row is not None:
             parsing.check_row(entry.row)
             if not entry.row.line.text.strip():
                 return None
         if not entry.id and (twin := self._find_duplicate(self._build(file, entry, _NO_ID))) is not None:
-            return self._mark_twin(file, entry, twin, outcome)
-        record_id = entry.id
-        ours = next(iter(self._store.records([record_id])), None) if record_id else None
+            return self._mark_twin(file, entry, twin)
+        ours = next(iter(self._store.records([entry.id])), None) if entry.id else None
         if ours is None:
-            return self._add(file, entry, outcome)
-        located = self._locate(file, ours)
-        is_here = (
-            located == file.file.path
-            or record_id in (file.base or ())
-            or (file.file.written is not None and file.file.place.name == record_id)
-        )
-        is_restored = self._is_restored(file, ours)
-        is_new_file = entry.row is None and file.file.written is None
-        if is_new_file and not is_restored and self._run.is_stale(file.file, None):
-            return None
-        if not (is_here or is_restored) and self._is_elsewhere(file, record_id, located):
-            if entry.row is not None and _describe_record(ours) == entry.fields:
-                return None  # a copy, which adds nothing
-            raise InvalidInput(
-                f"the record {record_id!r} is in {located}: take its id out to make a new record"
-            )
+            return self._add(file, entry)
+        if entry.row is not None and not ours.archived:
+            checksum = layout.compute_line_checksum(entry.row.text)
+            if file.file.lines.get(ours.id) == checksum:  # as it was written
+                file.rows[ours.id] = entry.row.text
+                return None
+        return self._edit(file, entry, ours)
+
+    def _edit(self, file: _RecordFile, entry: _Entry, ours: Record) -> None:
+        """Import an entry of a record that exists."""
+        changed, located, is_restored = file.file, self._locate(file, ours), self._is_restored(file, ours)
+        is_known = ours.id in changed.lines or (changed.written is not None and changed.place.name == ours.id)
+        is_here = located == changed.path or is_known
+        if not is_restored:
+            is_old = changed.written is None and not file.is_page
+            if is_old and self._is_version(file, entry, list_versions(self._store, ours.id)):
+                return
+            if not is_here and self._is_stray(file, entry, ours, located):
+                return
         base = ours if is_restored and not file.is_page else self._find_base(file, entry, ours, located)
-        theirs = base if self._is_as_written(entry, base) else self._change(file, entry, base)
-        if not file.is_page or not is_here:
+        pending = self._run.find_pending(changed.at).get(ours.id, ())
+        versions = [base, *(each for each in pending if isinstance(each, Record))]
+        is_written = self._is_version(file, entry, versions)
+        theirs = base if is_written else self._change(file, entry, base)
+        if not (is_here if file.is_page else is_written):
             theirs = self._move(file, entry, theirs, base)
-        decision = decide_record(base, ours, theirs, now=self._run.now)
-        self._refuse(decision.edits, outcome)
-        outcome.add(decision)
+        value, conflict = merge_record(base, ours, theirs, now=self._run.now)
+        if value != ours:
+            self._add_change(file, Change(before=ours, after=value))
+            file.conflicts += [conflict] if conflict else []
         if entry.row is not None:
-            outcome.rows[record_id] = entry.row.text
+            file.rows[ours.id] = entry.row.text
         elif (path := layout.build_path(ours)) in self._missing:
             self._run.mark_due([path])
-        return None
 
-    def _add(self, file: _RecordFile, entry: _Entry, outcome: _Outcome) -> None:
+    def _is_stray(self, file: _RecordFile, entry: _Entry, ours: Record, located: str | None) -> bool:
+        """Return whether an entry is a copy, which adds nothing; refuse one that was changed.
+
+        Args:
+            file: The file.
+            entry: The entry.
+            ours: Its record, which does not belong in this file.
+            located: The file that the record is in.
+        """
+        if not file.is_page and self._present[ours.id] != file.file.path:
+            located = located or self._present[ours.id]
+        elif located is None:
+            return False
+        elif located.endswith(".md"):
+            found = self._run.disk.read(located)
+            if found is None or ours.id not in layout.index_lines(found[0]):
+                return False
+        if entry.row is not None and _describe_record(ours) == entry.fields:
+            return True
+        raise InvalidInput(f"the record {ours.id!r} is in {located}: take its id out to make a new record")
+
+    def _add(self, file: _RecordFile, entry: _Entry) -> None:
         """Add the record of an entry, unless it is an old one that the program has removed."""
         record = self._build(file, entry, entry.id or self._run.new_id())
-        if entry.id and self._is_old(file, entry, record):
+        is_put_back = not file.is_page and self._run.has_reappeared(file.file, record.id)
+        if not is_put_back and self._is_version(file, entry, list_versions(self._store, record.id)):
             return
-        if entry.row is not None and not entry.id and (record.scope, record.fingerprint) in outcome.texts:
+        if entry.row is not None and not entry.id and (record.scope, record.fingerprint) in file.texts:
             return
-        change = Change(before=None, after=record)
-        self._refuse([change], outcome)
-        outcome.changes.append(change)
+        self._add_change(file, Change(before=None, after=record))
         if entry.row is not None:
-            outcome.rows[record.id] = _render(file.file.path, record)
-
-    def _is_old(self, file: _RecordFile, entry: _Entry, record: Record) -> bool:
-        """Return whether an entry is what was written of a record that the program has removed since."""
-        if entry.row is None:
-            return record in list_versions(self._store, record.id) and not self._run.has_reappeared(
-                file.file, record.id
-            )
-        if file.base is None:
-            return any(
-                _describe_record(each) == entry.fields for each in list_versions(self._store, record.id)
-            )
-        line = file.base.get(record.id)
-        return isinstance(line, Line) and _describe_line(line) == entry.fields
+            file.rows[record.id] = _render(file.file.path, record)
 
     def _is_restored(self, file: _RecordFile, ours: Record) -> bool:
         """Return whether a person has put back what was archived."""
         if not ours.archived or file.file.place.archived:
             return False
         if file.is_page:  # what the program has archived meanwhile may be in an editor still
-            return file.base is not None and ours.archive_reason == DELETED
+            return file.file.written is not None and ours.archive_reason == DELETED
         return self._run.has_reappeared(file.file, ours.id)
 
     def _locate(self, file: _RecordFile, ours: Record) -> str | None:
@@ -306,17 +309,6 @@ class RecordImporter:
             return self._ledger.locate(ours.id)
         path = layout.build_path(ours)
         return path if path not in self._missing and self._run.disk.stat(path) is not None else None
-
-    def _is_elsewhere(self, file: _RecordFile, record_id: str, located: str | None) -> bool:
-        """Return whether another file has the record."""
-        if not file.is_page and self._present[record_id] != file.file.path:
-            return True
-        if located is None or located == file.file.path:
-            return False
-        if located not in self._ids_on_disk:
-            found = self._run.disk.read(located)
-            self._ids_on_disk[located] = set() if found is None else find_written_ids(found[0])
-        return not located.endswith(".md") or record_id in self._ids_on_disk[located]
 
     # -- what an entry says ------------------------------------------------------------------------------
 
@@ -346,32 +338,42 @@ class RecordImporter:
         return parsing.build_record(fields, id=base.id, base=base, place=file.file.place, now=self._run.now)
 
     def _find_base(self, file: _RecordFile, entry: _Entry, ours: Record, located: str | None) -> Record:
-        """Return the record as the person began with it."""
-        base = (file.base or {}).get(ours.id)
-        if base is None and located != file.file.path:
+        """Return the record as the person began with it; of a page only what a line shows is as it was then."""
+        path, checksum = file.file.path, file.file.lines.get(ours.id)
+        base = (
+            None if file.file.written is None else self._find_written(path, ours.id, checksum, file.file.at)
+        )
+        if base is None and located != path:
             other = located or layout.build_path(ours)
-            base = (_read_base(other, self._ledger.read_text(other)) or {}).get(ours.id)
+            base = self._find_written(other, ours.id, self._ledger.read_lines(other).get(ours.id))
         if base is None:
-            base = max(
-                [ours, *list_versions(self._store, ours.id)],
-                key=lambda each: _count_shared_fields(entry, each),
-            )
-        if isinstance(base, Record) and entry.row is None:
+            shared = partial(_count_shared_fields, entry)
+            base = max([ours, *list_versions(self._store, ours.id)], key=shared)
+        if not file.is_page:
             return base
-        shown = _describe_line(base) if isinstance(base, Line) else _describe_record(base)
+        shown = _describe_record(base)
         return replace(ours, **{**shown, "tags": parsing.merge_visible_tags(ours.tags, shown["tags"])})
 
-    def _is_as_written(self, entry: _Entry, base: Record) -> bool:
-        """Return whether a line is what was written, perhaps by a process that has not recorded that."""
-        if entry.row is None:
-            return False
-        if _describe_record(base) == entry.fields:
-            return True
-        if base.id not in self._run.pending:
-            return False
-        rows = self._store.journal(id=base.id, after=self._ledger.progress.sequence)
-        written = (value for row in rows for value in row.values if isinstance(value, Record))
-        return any(_describe_record(value) == entry.fields for value in written)
+    def _find_written(
+        self, path: str, record_id: str, checksum: int | None, at: str | None = None
+    ) -> Record | None:
+        """Return the version of a record that was last written to a file; None if that is not known."""
+        known = self._ledger.find(at or path)
+        versions = list_versions(self._store, record_id)
+        if path.endswith(".md"):
+            rows = ((each, layout.compute_line_checksum(_render(path, each))) for each in versions)
+            return next((each for each, found in rows if found == checksum), None)
+        texts = ((each, compute_checksum(layout.render_record(each))) for each in versions)
+        return next((each for each, found in texts if known is not None and found == known.checksum), None)
+
+    def _is_version(self, file: _RecordFile, entry: _Entry, versions: Iterable[Record]) -> bool:
+        """Return whether an entry is as one of some versions of its record."""
+        if entry.row is not None:
+            return any(_describe_record(each) == entry.fields for each in versions)
+        path, data = file.file.path, file.file.data
+        return any(
+            layout.build_path(each) == path and layout.render_record(each) == data for each in versions
+        )
 
     def _find_category(self, file: _RecordFile) -> str | None:
         """Return the category of a file: on a page that of its first record, which may differ in case from its name."""
@@ -389,16 +391,17 @@ class RecordImporter:
 
     # -- records that say the same -------------------------------------------------------------------------
 
-    def _mark_twin(self, file: _RecordFile, entry: _Entry, twin: Record, outcome: _Outcome) -> None:
+    def _mark_twin(self, file: _RecordFile, entry: _Entry, twin: Record) -> None:
         """Give a record the tags and the pin of an entry without an id that says the same."""
         tags = normalize_labels([*twin.tags, *entry.fields.get("tags", ())], name="tag")
         marked = replace(twin, tags=tags, pinned=twin.pinned or entry.fields.get("pinned", False))
-        outcome.add(decide_record(twin, twin, marked, now=self._run.now))
+        marked, _ = merge_record(twin, twin, marked, now=self._run.now)
+        file.changes += [Change(before=twin, after=marked)] if marked != twin else []
         if twin.id in self._present or (file.is_page and self._ledger.locate(twin.id) != file.file.path):
             return
         self._present[twin.id] = file.file.path  # its id was deleted, or this entry was imported before
         if file.is_page:
-            outcome.rows[twin.id] = _render(file.file.path, marked)
+            file.rows[twin.id] = _render(file.file.path, marked)
 
     def _find_duplicate(self, record: Record) -> Record | None:
         """Return another live record of the same content."""
@@ -407,19 +410,19 @@ class RecordImporter:
         other = self._store.record_like(record.scope, record.fingerprint)
         return None if other is None or other.id == record.id else other
 
-    def _refuse(self, changes: Sequence[Change], outcome: _Outcome) -> None:
-        """Refuse forgotten text, and records of the same content as another live record or entry."""
-        self._run.refuse_forgotten(changes)
-        for record in (change.after for change in changes):
-            if not isinstance(record, Record) or record.archived:
-                continue
+    def _add_change(self, file: _RecordFile, change: Change) -> None:
+        """Add a change; refuse forgotten text, and the content of another live record or entry."""
+        self._run.refuse_forgotten([change])
+        record = change.after
+        if isinstance(record, Record) and not record.archived:
             if (other := self._find_duplicate(record)) is not None:
                 raise InvalidInput(
                     f"it would say the same as the record {other.id!r}: change or delete one of them"
                 )
-            if (record.scope, record.fingerprint) in outcome.texts:
+            if (record.scope, record.fingerprint) in file.texts:
                 raise InvalidInput("two of its lines say the same: take one out")
-            outcome.texts.add((record.scope, record.fingerprint))
+            file.texts.add((record.scope, record.fingerprint))
+        file.changes.append(change)
 
 
 def _rank(file: ChangedFile) -> tuple[bool, bool, int, str]:
@@ -435,32 +438,19 @@ def _build_archive_changes(records: Iterable[Record], run: HandEditRun) -> list[
     ]
 
 
-def _read_base(path: str, text: bytes | None) -> Mapping[str, Line | Record] | None:
-    """Return the lines or the record of the text that was last written to a file, by id; None if it is not known."""
-    if text is None:
-        return None
-    if path.endswith(".md"):
-        return {row.line.id: row.line for row in parsing.read_rows(path, text) if row.line.id}
-    try:
-        record = Record.from_dict(layout.complete_record(json.loads(text)))
-    except (ValueError, TypeError, AttributeError):  # it is not in canonical form
-        return None
-    return {record.id: record}
-
-
 def _describe_record(record: Record) -> dict[str, Any]:
     """Return the fields that a line of a page shows."""
     tags = tuple(filter(is_visible_tag, record.tags))
     return {"content": record.content, "tags": tags, "pinned": record.pinned}
 
 
+def _describe_line(row: PageRow) -> dict[str, Any]:
+    return {"content": row.line.text, "tags": row.line.tags, "pinned": row.line.is_pinned}
+
+
 def _count_shared_fields(entry: _Entry, record: Record) -> int:
     shown = {} if entry.row is None else _describe_record(record)
     return sum(shown.get(name, getattr(record, name)) == value for name, value in entry.fields.items())
-
-
-def _describe_line(line: Line) -> dict[str, Any]:
-    return {"content": line.text, "tags": line.tags, "pinned": line.is_pinned}
 
 
 def _render(path: str, record: Record) -> str:
