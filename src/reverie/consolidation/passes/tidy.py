@@ -11,13 +11,12 @@ headline, whatever `toDelete` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from reverie.consolidation.answers import (
-    Schema,
     build_schema,
     iter_objects,
     to_ids,
@@ -67,7 +66,7 @@ MAX_PAIRS = 20
 """Pairs of an earlier and a later record in one verification."""
 
 _LEAST_ALIKE = 0.3
-_SOURCES = ("records", "source_ids", "sources")
+_SOURCES = ("records", "evidence", "source_ids", "sources")
 _NOT_BELIEVED = "the model is not believed, so nothing was filed or dropped"
 
 _FILE = {"record": str, "category": str, "tags": [str]}
@@ -84,15 +83,6 @@ class _Job:
     prompt: str
     answer: Mapping[str, Any]
 
-    @property
-    def schema(self) -> Schema:
-        return build_schema(self.answer)
-
-    @property
-    def forms(self) -> Schema:
-        """Schema of all accepted forms."""
-        return build_schema({**self.answer, **_ROCKBOT})
-
 
 HEADLINES = _Job("headlines", "tidy-headlines.md", {"headlines": [_HEADLINE]})
 FILING = _Job("filing", "tidy-filing.md", {"file": [_FILE]})
@@ -108,9 +98,8 @@ def tidy(view: PassInput) -> Flow[Plan]:
     work = _Work(view, view.changed | writer.end_outdated())
     if not work.scopes:
         return builder.plan(skipped="nothing is new")
-    day = view.now.toordinal()
-    for scope in sorted(work.scopes):
-        for is_trusted in (True, False) if day % 2 else (False, True):
+    for scope in work.scopes:
+        for is_trusted in (True, False) if view.now.toordinal() % 2 else (False, True):
             part = _Part(builder, writer, work, scope, is_trusted)
             for job in work.list_jobs(scope, is_trusted=is_trusted):
                 yield from part.ask(job)
@@ -120,51 +109,40 @@ def tidy(view: PassInput) -> Flow[Plan]:
 
 
 class _Work:
-    """Ids of what each job is to consider, what has waited longest first. Not safe for several threads."""
+    """What each job is to consider, what has waited longest first. Not safe for several threads."""
 
     def __init__(self, view: PassInput, changed: Iterable[str]) -> None:
-        self._view = view
+        self._has_directive = bool(view.read_prompt(DIRECTIVE).strip())
         self._known: dict[str, Record | Signal] = {each.id: each for each in view.signals}
         self._known |= {each.id: each for each in view.records}
-        words = (word.rpartition(":") for word in view.left)
-        self._left = {(job, name): place for place, (job, _, name) in enumerate(words)}
-        news = [(LESSONS.name, signal.id) for signal in view.signals]
+        due = [(job, name) for job, _, name in (word.rpartition(":") for word in view.left)]
+        due += [(LESSONS.name, signal.id) for signal in view.signals]
         for record in (each for each in view.records if each.id in changed):
-            news.append((HEADLINES.name, record.id))
-            if (record.category or GENERAL) == GENERAL:
-                news.append((FILING.name, record.id))
-        self._due = dict.fromkeys(each for each in (*self._left, *news) if each[1] in self._known)
-        self.scopes = {self._known[name].scope for _, name in self._due}
-
-    def get_signal(self, id: str) -> Signal:
-        """Return a signal."""
-        found = self._known[id]
-        assert isinstance(found, Signal)
-        return found
+            due.append((HEADLINES.name, record.id))
+            due += [(FILING.name, record.id)] * ((record.category or GENERAL) == GENERAL)
+        self._due = dict.fromkeys(each for each in due if each[1] in self._known)
+        self.scopes = sorted({self._known[name].scope for _, name in self._due})
 
     def list_jobs(self, scope: str, *, is_trusted: bool) -> list[_Job]:
-        """Return the jobs that have work, the one that has waited longest first, then each day another one."""
-        has_directive = bool(self._view.read_prompt(DIRECTIVE).strip())
-        jobs = (WHOLE, LESSONS) if has_directive else (HEADLINES, FILING, LESSONS)
-        first = self._view.now.toordinal() % len(jobs)
-        ids = {
-            job: self.list_ids(job, scope, is_trusted=is_trusted) for job in (*jobs[-first:], *jobs[:-first])
-        }
-        due = [job for job in ids if ids[job]]
-        latest = len(self._left)
-        return sorted(due, key=lambda job: min(self._left.get((job.name, name), latest) for name in ids[job]))
+        """Return the jobs that have work, the one that has waited longest first."""
+        places = {each: place for place, each in enumerate(self._due)}
+        found = {}
+        for job in (WHOLE, LESSONS) if self._has_directive else (HEADLINES, FILING, LESSONS):
+            for each in self.list_items(job, scope, is_trusted=is_trusted)[:1]:
+                found[places[job.name, each.id]] = job
+        return [found[place] for place in sorted(found)]
 
-    def list_ids(self, job: _Job, scope: str, *, is_trusted: bool) -> list[str]:
-        """Return the ids that a job is to consider in a scope."""
+    def list_items(self, job: _Job, scope: str, *, is_trusted: bool) -> list[Record | Signal]:
+        """Return what a job is to consider in a scope."""
         named = [self._known[name] for each, name in self._due if each == job.name]
         return [
-            each.id for each in named if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
+            each for each in named if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
         ]
 
-    def done(self, job: _Job, names: Iterable[str]) -> None:
+    def done(self, job: _Job, items: Iterable[Record | Signal]) -> None:
         """Note that a job has considered these."""
-        for name in names:
-            self._due.pop((job.name, name), None)
+        for each in items:
+            self._due.pop((job.name, each.id), None)
 
     def keep(self, job: _Job, names: Iterable[str]) -> None:
         """Note that a job is to consider these again."""
@@ -187,8 +165,8 @@ class _Part:
         self._work = work
         self._scope = scope
         self._is_trusted = is_trusted
-        self._labels: dict[str, Record] = {}
-        self._signals: dict[str, Signal] = {}
+        self._shown: dict[str, Record] = {}
+        """The records of the present request by label and by id."""
         self._headlines: list[HeadlineProposal] = []
         self._noise: dict[str, None] = {}
         self._filed: list[tuple[str, str | None, list[str]]] = []
@@ -196,81 +174,77 @@ class _Part:
     def ask(self, job: _Job) -> Flow[None]:
         """Ask for one job, and note its proposals."""
         builder, work = self._builder, self._work
-        ids = work.list_ids(job, self._scope, is_trusted=self._is_trusted)
-        places, shown = self._show_signals(ids) if job is LESSONS else self._show_records(job, ids)
-        if job is HEADLINES and len(self._labels) < 2:
+        due = work.list_items(job, self._scope, is_trusted=self._is_trusted)
+        signals = {f"S{at}": each for at, each in enumerate(due, 1) if isinstance(each, Signal)}
+        records = {} if job is LESSONS else self._select(job, {each.id for each in due})
+        shown = [each for each in due if job is LESSONS or each in records.values()]
+        if job is HEADLINES and len(records) < 2:
             work.done(job, shown)
             return
+        self._shown = records | {each.id.upper(): each for each in records.values()}
         request = self._view.build_question(
             job.prompt,
-            places,
+            {"signals": format_signals(signals)} if job is LESSONS else self._format(records, due),
             purpose=NAME,
             scope=self._scope,
-            schema=job.schema,
+            schema=build_schema(job.answer),
             answer_tokens=2_000,
             timeout_s=180.0,
         )
-        answer = yield from ask_for_json(request, forms=job.forms)
+        answer = yield from ask_for_json(request, forms=build_schema({**job.answer, **_ROCKBOT}))
         if answer.is_refused and not self._is_trusted:  # otherwise such a text could stop all tidying
             builder.spend(answer.usage)
             builder.note(f"the model would not look at what tools, the web and imports say: {answer.why}")
             work.done(job, shown)
         elif builder.take_answer(answer, job.name):
             work.done(job, shown)
-            if left := len(ids) - len(shown):
+            if left := len(due) - len(shown):
                 builder.note(f"{left} records wait for the next dream")
-            for given in _iter_given(answer.fields, "lessons") if job is LESSONS else ():
-                self._learn(given)
-            if job is not LESSONS:
+            if job is LESSONS:
+                for given in _iter_given(answer.fields, "lessons"):
+                    self._learn(given, signals)
+            else:
                 self._take(answer.fields)
         elif answer.has_no_model:
-            work.done(job, ids)
+            work.done(job, due)
             builder.note("no model: only rules tidied")
 
-    def _show_records(self, job: _Job, ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the earliest records that fit, each with similar ones; and which of the ids are among them."""
-        own = [
+    def _list_own(self) -> list[Record]:
+        """Return the live records of this scope and degree of trust."""
+        return [
             record
             for record in self._builder.live
             if record.scope == self._scope and (record.origin not in UNTRUSTED) is self._is_trusted
         ]
+
+    def _select(self, job: _Job, due: Collection[str]) -> dict[str, Record]:
+        """Return the earliest due records that fit by label, each with similar ones unless they are only filed."""
+        own = self._list_own()
         words = {record.id: frozenset(tokenize(record.to_searchable_text())) for record in own}
         shown: dict[str, Record] = {}
         size = 0
-        for record in sorted((r for r in own if r.id in ids), key=lambda r: (r.created_at, r.id)):
-            group = [record]
-            if job is not FILING:
-                group += _find_similar(record, own, words)
-                group += [
-                    mate for one in group for mate in self._writer.list_mates(one.id) if mate.id in words
-                ]
+        for record in sorted((r for r in own if r.id in due), key=lambda r: (r.created_at, r.id)):
+            group = [record] if job is FILING else [record, *_find_similar(record, own, words)]
+            group += [mate for one in group for mate in self._writer.list_mates(one.id) if mate.id in words]
             size += sum(validation.estimate_item_cost(each.content) for each in group if each.id not in shown)
             if shown and size > MAX_TOKENS:
                 break
             shown |= {each.id: each for each in group}
-        self._labels = {f"K{at}": record for at, record in enumerate(shown.values(), 1)}
-        categories = dict.fromkeys(record.category for record in own if record.category)
-        places = {
-            "records": self._format_records(ids) or "(none)",
-            "categories": ", ".join(categories) or "(none)",
-        }
-        return places, [name for name in ids if name in shown]
+        return {f"K{at}": record for at, record in enumerate(shown.values(), 1)}
 
-    def _format_records(self, new: Sequence[str]) -> str:
+    def _format(self, records: Mapping[str, Record], due: Collection[Record | Signal]) -> dict[str, str]:
+        """Return the records of a request as lines, and the categories in use."""
         lines = []
         clusters: dict[str, int] = {}
-        for label, record in self._labels.items():
+        for label, record in records.items():
             mates = self._writer.list_mates(record.id)
             under = f"under headline {clusters.setdefault(mates[0].id, len(clusters) + 1)}" if mates else ""
             about = [record.kind, record.category or "no category", *record.tags, under]
-            mark = "NEW " if record.id in new else ""
+            mark = "NEW " if record in due else ""
             words = ", ".join(escape_line(each) for each in about if each)
             lines.append(f"[{label}] {mark}({words}): {escape_line(record.content)}")
-        return "\n".join(lines)
-
-    def _show_signals(self, ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-        self._signals = {f"S{at}": self._work.get_signal(name) for at, name in enumerate(ids, 1)}
-        return {"signals": format_signals(self._signals)}, list(ids)
+        categories = dict.fromkeys(each.category for each in self._list_own() if each.category)
+        return {"records": "\n".join(lines) or "(none)", "categories": ", ".join(categories) or "(none)"}
 
     # -- answers -----------------------------------------------------------------------------------------
 
@@ -280,7 +254,7 @@ class _Part:
             self._propose(given)
         under = {name for proposal in self._headlines for name in proposal.parts}
         for given in iter_objects(fields.get("file")):
-            record = self._find(to_label(given))
+            record = self._shown.get(to_label(given))
             if record is None:
                 self._builder.refuse("file a record", "it was not shown")
             elif to_text(given.get("category")).lower() == NOISE:
@@ -288,7 +262,7 @@ class _Part:
             else:
                 self._filed.append((record.id, *_read_place(given)))
         for name in to_ids(fields.get("to_delete")):
-            record = self._find(name)
+            record = self._shown.get(name.upper())
             if record is None:
                 self._builder.refuse(f"archive {name}", "it was not shown")
             elif record.id in under:
@@ -296,14 +270,9 @@ class _Part:
             else:
                 self._noise[record.id] = None
 
-    def _find(self, name: str) -> Record | None:
-        by_id = {record.id: record for record in self._labels.values()}
-        return self._labels.get(name.upper()) or by_id.get(name.lower())
-
     def _propose(self, given: Mapping[str, Any]) -> None:
         """Note a headline; a record of RockBot's form over one source is filed, and keeps its wording."""
-        names = to_ids(next((given[key] for key in _SOURCES if given.get(key)), None))
-        found = [self._find(name) for name in names]
+        found = [self._shown.get(name.upper()) for name in _read_sources(given)]
         parts = tuple(dict.fromkeys(record.id for record in found if record is not None))
         category, tags = _read_place(given)
         content = to_text(given.get("content"))
@@ -317,13 +286,12 @@ class _Part:
                 HeadlineProposal(parts=parts, content=content, category=category, tags=tuple(tags))
             )
 
-    def _learn(self, given: Mapping[str, Any]) -> None:
+    def _learn(self, given: Mapping[str, Any], signals: Mapping[str, Signal]) -> None:
         """Add an anti-pattern that corrections, failures or thumbs down support, each of them once."""
         view, builder = self._view, self._builder
-        shown = {**self._signals, **{each.id.upper(): each for each in self._signals.values()}}
-        named = to_ids(next((given[key] for key in ("evidence", *_SOURCES) if given.get(key)), None))
+        shown = {**signals, **{each.id.upper(): each for each in signals.values()}}
         used = {source for step in builder.steps for source in step.sources}
-        found = (shown.get(name.upper()) for name in named)
+        found = (shown.get(name.upper()) for name in _read_sources(given))
         known = {signal.id: signal for signal in found if signal is not None and signal.id not in used}
         content = to_text(given.get("content"))
         said = "\n".join(f"{each.text}\n{each.before}\n{each.note}" for each in known.values())
@@ -340,20 +308,18 @@ class _Part:
             builder.refuse("add an anti-pattern", why)
             return
         domain = to_text(given.get("domain")) or to_text(given.get("category")).rpartition("/")[2]
-        builder.add(
-            view.build_record(
-                content,
-                category=f"{ANTI_PATTERNS}/{domain.lower().replace(' ', '-') or 'general'}",
-                kind="anti_pattern",
-                layer="procedural",
-                tags=("anti-pattern",),
-                origin="tool" if any(each.origin in UNTRUSTED for each in known.values()) else "agent",
-                scope=self._scope,
-                references=tuple(known),
-            ),
-            sources=list(known),
-            why=", ".join(dict.fromkeys(each.kind.replace("_", " ") for each in known.values())),
+        lesson = view.build_record(
+            content,
+            category=f"{ANTI_PATTERNS}/{domain.lower().replace(' ', '-') or 'general'}",
+            kind="anti_pattern",
+            layer="procedural",
+            tags=("anti-pattern",),
+            origin="tool" if any(each.origin in UNTRUSTED for each in known.values()) else "agent",
+            scope=self._scope,
+            references=tuple(known),
         )
+        why = ", ".join(dict.fromkeys(each.kind.replace("_", " ") for each in known.values()))
+        builder.add(lesson, sources=list(known), why=why)
 
     # -- verification ------------------------------------------------------------------------------------
 
@@ -401,6 +367,11 @@ def _iter_given(fields: Mapping[str, Any], key: str) -> Iterable[Mapping[str, An
         *iter_objects(fields.get(key), key="content"),
         *iter_objects(fields.get("to_save"), key="content"),
     )
+
+
+def _read_sources(given: Mapping[str, Any]) -> list[str]:
+    """Return the labels or ids that a proposal rests on."""
+    return to_ids(next((given[key] for key in _SOURCES if given.get(key)), None))
 
 
 def _read_place(given: Mapping[str, Any]) -> tuple[str | None, list[str]]:
