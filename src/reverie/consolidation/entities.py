@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from reverie.consolidation.sentences import LONGEST_TEXT, is_likely_secret
-from reverie.domain.lazy_regex import defer_regex, parse_word_set
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.dates import load_words
 
 
 def extract_references(text: str) -> tuple[str, ...]:
@@ -30,7 +31,7 @@ def extract_tags(text: str) -> tuple[str, ...]:
     ('docker', 'go', 'python')
     """
     words = (each.group().lower() for each in _NAMED.finditer(text[:LONGEST_TEXT]))
-    tags = (_ALIASES.get(word) or _ENDINGS.get(word.rpartition(".")[2]) or word for word in words)
+    tags = (_TOOLS.get(word) or _ENDINGS.get(word.rpartition(".")[2]) or word for word in words)
     return tuple(dict.fromkeys(tags))[:_MAX_TAGS]
 
 
@@ -59,33 +60,10 @@ _REFERENCE = defer_regex(
     """,
     re.VERBOSE,
 )
-_TOOLS = parse_word_set("""
-    python pytest django flask fastapi numpy pandas javascript typescript node npm pnpm yarn react vue
-    angular svelte rust cargo java kotlin gradle maven c++ c# ruby rails php swiftui scala haskell
-    elixir bash powershell sql postgresql mysql sqlite redis mongodb kafka rabbitmq elasticsearch docker
-    kubernetes helm terraform ansible nginx aws azure gcp gitlab jenkins git graphql grpc webpack vite
-    latex vim neovim emacs vscode systemd
-""")
-_ALIASES = {
-    "node.js": "node",
-    "golang": "go",
-    "spring boot": "spring-boot",
-    ".net": "dotnet",
-    "k8s": "kubernetes",
-    "postgres": "postgresql",
-    "github actions": "github-actions",
-}
-_LANGUAGES = """
-    python py pyi / javascript js mjs jsx / typescript ts tsx / rust rs / java java / kotlin kt kts / ruby rb / php php
-    / c# cs / c++ cpp hpp / bash sh / powershell ps1 / sql sql / terraform tf / elixir ex / haskell hs
-"""
-_ENDINGS = {
-    ending: language
-    for language, *endings in (line.split() for line in _LANGUAGES.split("/"))
-    for ending in endings
-}
-"""Tag by the ending of a file name."""
-_TOOL_NAMES = "|".join(re.escape(name) for name in sorted((*_TOOLS, *_ALIASES), key=len, reverse=True))
+_TOOLS, _ENDINGS = load_words(__package__, "code_words.txt").values()
+"""Tags by the names of languages and tools, and by the endings of file names."""
+
+_TOOL_NAMES = "|".join(re.escape(name) for name in sorted(_TOOLS, key=len, reverse=True))
 _NAMED = defer_regex(
     rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"
     r"|(?<![\w.])Go(?= (?:service|code|module|program|version|\d|binary|test|package|project|backend|"

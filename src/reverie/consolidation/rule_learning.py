@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
@@ -25,13 +24,15 @@ from reverie.consolidation.sentences import (
 )
 from reverie.consolidation.wishes import find_wishes
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
+from reverie.context.window import parse_position
 from reverie.domain import provenance
 from reverie.domain.conversation import SAVED, SIGNAL, Turn, Wish, set_signal
 from reverie.domain.errors import ReverieError
+from reverie.domain.filter import Filter
 from reverie.domain.intake import classify, rate_importance
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import MEMORY
-from reverie.domain.record import FIL, SUMMARY_TAG, Origin, Record
+from reverie.domain.record import SUMMARY_TAG
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import Clock
@@ -201,7 +202,7 @@ class RuleLearner:
                     notes += self._iter_events(exchange)
                 if self._settings.learn:
                     notes += self._collect_statements(exchange, turns, shown)
-            return len(self._saving.save_many([self._as_insight(note) for note in notes])) if notes else 0
+            return len(self._saving.save_many(notes)) if notes else 0
         except ReverieError as error:
             _log.warning("nothing could be learned from an exchange: %s", error)
         try:
@@ -292,27 +293,35 @@ class RuleLearner:
     # -- sessions (agentkit) -----------------------------------------------------------------------------
 
     def consolidate(self, session: str) -> list[SaveResult]:
-        """Save what a session came to, without a model (see `Memory.consolidate_session`)."""
+        """Save what a session came to, without a model (see `Memory.consolidate_session`).
+
+        The last long answer stands for the session, in place of the one that did before.
+        """
         turns = self._store.turns(session=session)
-        done, summary = _read_mark(self._store.cursor(build_cursor_name(session)))
-        tooled = _find_turns_after_tools(turns)
+        done = read_consolidated_position(self._store, session)
         fresh = [turn for turn in turns if turn.position >= done]
-        saved = self._saving.save_many(self._collect_insights(fresh, tooled))
-        last = next(
-            (turn for turn in reversed(turns) if _is_answer(turn, longer_than=SHORTEST_SUMMARY)), None
-        )
-        if last is not None and last.position >= done:
-            result = self._save_summary(last, summary, origin="tool" if last.id in tooled else last.origin)
-            saved += [] if result is None else [result]
-            summary = summary if result is None else result.record.id
-        if fresh:
-            mark = f"{turns[-1].position + 1} {summary}".strip()
-            at, cursors = self._clock(), {build_cursor_name(session): mark}
-            self._store.commit([], actor=ACTOR, at=at, cursors=cursors)
+        if not fresh:
+            return []
+        tooled = _find_turns_after_tools(turns)
+        notes = {compute_fingerprint(note.content): note for note in self._iter_insights(fresh, tooled)}
+        answers = [
+            turn for turn in fresh if _is_answer(turn) and len(turn.content.strip()) > SHORTEST_SUMMARY
+        ]
+        last = answers[-1] if answers else None
+        if last is not None and not is_likely_secret(content := shorten_text(last.content, _LONGEST_SUMMARY)):
+            summary = _build_insight(last, content, tooled, tags=(SUMMARY_TAG,), importance=0.4)
+            earlier = self._store.find(Filter(tags=(SUMMARY_TAG,), scopes=(last.scope,)))
+            self._saving.archive(
+                [each.id for each in earlier if each.source == summary.source], operation="withdraw"
+            )
+            notes[compute_fingerprint(content)] = summary
+        saved = self._saving.save_many(list(notes.values()))
+        cursors = {build_cursor_name(session): str(turns[-1].position + 1)}
+        self._store.commit([], actor=ACTOR, at=self._clock(), cursors=cursors)
         return saved
 
-    def _collect_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
-        notes: dict[str, NewRecord] = {}
+    def _iter_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> Iterator[NewRecord]:
+        """Yield the sentences of turns that have a word of agentkit's, without those that are records already."""
         for turn in turns:
             is_spoken = turn.role in {"user", "assistant"}
             for sentence in split_sentences(_extract_own_text(turn)) if is_spoken else ():
@@ -321,55 +330,10 @@ class RuleLearner:
                     and TRIGGER.search(sentence)
                     and not is_likely_secret(sentence)
                     and is_self_contained(sentence)
-                    and not self._find_statement(turn.scope, sentence)
                 ):
-                    basis: Origin = "tool" if turn.id in tooled else turn.origin
-                    note = _build_note(
-                        turn,
-                        sentence[:_LONGEST_SUMMARY],
-                        kind="insight",
-                        confidence=0.7,
-                        references=(turn.id,),
-                        origin=provenance.least_trusted(turn.origin, basis),
-                    )
-                    notes.setdefault(compute_fingerprint(sentence), note)
-        return list(notes.values())
-
-    def _as_insight(self, note: NewRecord) -> NewRecord:
-        """Return the note as an insight where its text is stored as one, so that it is stored once."""
-        known = self._store.record_like(note.scope, compute_fingerprint(note.content))
-        if known is None or known.kind != "insight":
-            return note
-        return replace(note, kind="insight", layer=known.layer)
-
-    def _find_statement(self, scope: str, sentence: str) -> Record | None:
-        """Return the record that has a sentence already as what it states."""
-        known = self._store.record_like(scope, compute_fingerprint(sentence.strip()))
-        return known if known is not None and known.kind not in FIL else None
-
-    def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
-        """Save the answer that stands for its session; return None where it is secret."""
-        content = shorten_text(turn.content, _LONGEST_SUMMARY)
-        if is_likely_secret(content):
-            return None
-        found = self._store.records([before]) if before else []
-        is_own = bool(found) and found[0].kind == "insight" and found[0].source == _build_source(turn)
-        if is_own and not found[0].archived:
-            self._saving.archive([before], operation="withdraw")
-        known = self._find_statement(turn.scope, content)
-        return self._saving.save(
-            _build_note(
-                turn,
-                content,
-                kind="insight" if known is None else known.kind,
-                layer=None if known is None else known.layer,
-                tags=(SUMMARY_TAG,),
-                confidence=0.7,
-                importance=0.4,
-                references=(turn.id,),
-                origin=origin,
-            )
-        )
+                    known = self._store.record_like(turn.scope, compute_fingerprint(sentence))
+                    if known is None or turn.id not in known.references:
+                        yield _build_insight(turn, sentence[:_LONGEST_SUMMARY], tooled)
 
 
 def build_cursor_name(session: str) -> str:
@@ -379,7 +343,7 @@ def build_cursor_name(session: str) -> str:
 
 def read_consolidated_position(store: Store, session: str) -> int:
     """Return the position of the first turn of a session that was not consolidated by rule."""
-    return _read_mark(store.cursor(build_cursor_name(session)))[0]
+    return parse_position(store.cursor(build_cursor_name(session)))
 
 
 def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime | None) -> Iterator[_Exchange]:
@@ -423,20 +387,19 @@ def _find_turns_after_tools(turns: Sequence[Turn]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _is_answer(turn: Turn, *, longer_than: int = 0) -> bool:
-    return turn.role == "assistant" and len(turn.content.strip()) > longer_than
-
-
-def _read_mark(text: str | None) -> tuple[int, str]:
-    position, _, summary = (text or "").partition(" ")
-    return (int(position) if position.isdecimal() else 0), summary
-
-
-def _build_source(turn: Turn) -> str:
-    return f"session:{turn.session}"[:200]
+def _is_answer(turn: Turn) -> bool:
+    return turn.role == "assistant" and bool(turn.content.strip())
 
 
 def _build_note(turn: Turn, content: str, **fields: Any) -> NewRecord:
     """Return a record of a turn with the trust, scope and time of the turn; further fields as in `NewRecord`."""
-    own = {"confidence": CONFIDENCE, "origin": turn.origin, **fields}
-    return NewRecord(content=content, source=_build_source(turn), scope=turn.scope, created_at=turn.at, **own)
+    source = f"session:{turn.session}"[:200]
+    own = {"confidence": CONFIDENCE, "origin": turn.origin, "source": source, **fields}
+    return NewRecord(content=content, scope=turn.scope, created_at=turn.at, **own)
+
+
+def _build_insight(turn: Turn, content: str, tooled: Collection[str], **fields: Any) -> NewRecord:
+    """Return an insight from a turn. After a tool was used, an answer is trusted no more than the tool."""
+    origin = provenance.least_trusted(turn.origin, "tool") if turn.id in tooled else turn.origin
+    own = {"kind": "insight", "confidence": 0.7, "references": (turn.id,), "origin": origin, **fields}
+    return _build_note(turn, content, **own)

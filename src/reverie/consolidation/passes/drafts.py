@@ -36,7 +36,7 @@ MAX_DRAFTS = 20
 
 ENRICHED_FROM = "enriched_from"
 _MAX_CATEGORIES = 100
-_MAX_REFUSED = 3  # first drafts that all fail before the model is left alone
+_MAX_MISSED = 3  # first drafts without an answer before the model is left alone
 _SLACK = 40  # characters of each record, for what makes it understandable without the others
 SCHEMA = build_schema({"records": [{"content": str, "category": str, "tags": [str]}]})
 
@@ -44,34 +44,29 @@ SCHEMA = build_schema({"records": [{"content": str, "category": str, "tags": [st
 def enrich_drafts(view: PassInput) -> Flow[Plan]:
     """Split and file each of the drafts that were saved since the last dream.
 
-    A draft that the model did not answer for is tried again in the next dream; after two of these, so are the rest. A
-    draft that the model refuses stays as it is if the model answers for another one.
+    A draft without an answer stays as it is if the model answers for another one; if it answers for none, all wait.
     """
     builder = PlanBuilder(view, name=NAME)
-    refused: list[tuple[Record, str]] = []
-    considered = answered = missed = 0
+    missed: list[tuple[Record, str]] = []
+    considered = answered = 0
     for note, _ in view.drafts[:MAX_DRAFTS]:
         considered += 1
         if note.archived or note.pinned:
             continue
         answer = yield from ask_for_json(_build_request(view, note))
         builder.spend(answer.usage)
-        if answer.is_refused:
-            refused.append((note, answer.why))
-        elif answer.why and not answer.is_unusable:
-            missed += 1
-            builder.fail(f"the note stays as it is: {answer.why}")
+        if answer.why and not answer.is_unusable:
+            missed.append((note, answer.why))
         else:
             answered += 1
             _enrich(builder, note, answer)
-        if missed > 1 or (len(refused) == _MAX_REFUSED and not answered):
+        if len(missed) == _MAX_MISSED and not answered:
             break  # a single draft may be too much for the model, but now it answers no request
-    for note, why in refused:
-        if not answered:
+    for note, why in missed:
+        if answered:
+            _settle(builder, note, why)
+        else:
             builder.fail(f"the note stays as it is: {why}")
-            break
-        builder.refuse(f"enrich {note.id}", why)
-        _settle(builder, note, why)
     read_until = view.until if considered == len(view.drafts) else view.drafts[considered][1] - 1
     return builder.plan(skipped="there is no rough note", cursors={build_cursor_name(NAME): str(read_until)})
 
@@ -90,29 +85,27 @@ def _build_request(view: PassInput, note: Record) -> ModelRequest:
 
 def _enrich(builder: PlanBuilder, note: Record, answer: Answer) -> None:
     """Add the records of a draft, and archive it or make it one of them; it stays if they say something else."""
-    why, records = answer.why, []
+    records: list[Record] = []
     try:
-        records = [] if why else _build_records(builder.view, note, answer.fields.get("records"))
+        records = [] if answer.why else _build_records(builder.view, note, answer.fields.get("records"))
+        why = answer.why or _explain_refusal(builder, note, records)
     except InvalidInput as error:
         why = str(error)
-    if not why and (why := _explain_refusal(builder, note, records)):
-        builder.refuse(f"enrich {note.id}", why)
     if why:
         _settle(builder, note, why)
         return
-    twin = next((record for record in records if record.fingerprint == note.fingerprint), None)
+    after = builder.view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
     for record in records:
-        if record is not twin:
+        if record.fingerprint == note.fingerprint:
+            after = replace(record, id=note.id, content=note.content, metadata=note.metadata)
+        else:
             builder.take(Change(before=None, after=record), "a part of the note", (note.id,))
-    if twin is not None:
-        after = replace(twin, id=note.id, content=note.content, metadata=note.metadata)
-    else:
-        after = builder.view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
     builder.take(Change(before=note, after=after), "the note it was made of", (note.id,))
 
 
 def _settle(builder: PlanBuilder, note: Record, why: str) -> None:
     """Keep the draft in its words, and mark it as done."""
+    builder.refuse(f"enrich {note.id}", why)
     edit = Change(before=note, after=replace(note, draft=False))
     builder.take(edit, f"the note stays as it is: {why}", (note.id,))
 
@@ -125,19 +118,16 @@ def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record
     for proposal in proposals:
         given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
         category = to_text(given.get("category"))
-        records.append(
-            validate_record(
-                replace(
-                    note,
-                    id=view.new_id(),
-                    content=to_text(given.get("content")),
-                    category=validate_category(category) if category else note.category,
-                    tags=normalize_labels((*note.tags, *to_texts(given.get("tags"))[:8]), name="tag"),
-                    draft=False,
-                    metadata=MappingProxyType({**note.metadata, ENRICHED_FROM: note.id}),
-                )
-            )
+        record = replace(
+            note,
+            id=view.new_id(),
+            content=to_text(given.get("content")),
+            category=validate_category(category) if category else note.category,
+            tags=normalize_labels((*note.tags, *to_texts(given.get("tags"))[:8]), name="tag"),
+            draft=False,
+            metadata=MappingProxyType({**note.metadata, ENRICHED_FROM: note.id}),
         )
+        records.append(validate_record(record))
     return records
 
 
@@ -181,19 +171,13 @@ _MAX_STATEMENTS = 20
 
 _BULLET = defer_regex(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULES = {
-    "lessons": defer_regex(
-        r"\b(?:learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not)\b",
-        re.I,
-    ),
-    "insights": defer_regex(
-        r"\b(?:decided|conclusion|conclude|therefore|key insight|will use|agreed|better than|simpler than|"
-        r"because of this|turns out|means that)\b",
-        re.I,
-    ),
-    "findings": defer_regex(
-        r"\b(?:important|remember|note that|found that|discovered|is limited to|requires|supports)\b", re.I
-    ),
+    "lessons": r"learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not",
+    "insights": r"decided|conclusion|conclude|therefore|key insight|will use|agreed|better than|simpler than|"
+    r"because of this|turns out|means that",
+    "findings": r"important|remember|note that|found that|discovered|is limited to|requires|supports",
 }
+"""Words of sentences that belong into a list without a model; the first list counts."""
+
 KINDS_OF_LISTS: Mapping[str, Kind] = MappingProxyType(
     {"findings": "finding", "insights": "insight", "lessons": "lesson"}
 )
@@ -219,7 +203,8 @@ def extract(view: PassInput) -> Flow[Plan]:
     lists = {name: to_texts(answer.fields.get(name)) for name in KINDS_OF_LISTS}
     if answer.why:
         for sentence in (_BULLET.sub("", part) for part in split_sentences(text)):
-            name = next((name for name, rule in _RULES.items() if rule.search(sentence)), "")
+            found = (name for name, words in _RULES.items() if re.search(rf"\b(?:{words})\b", sentence, re.I))
+            name = next(found, "")
             if name and len(sentence) >= 15 and not sentence.endswith("?"):
                 lists[name].append(sentence)
     records = [
