@@ -9,14 +9,7 @@ from typing import Any
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
 from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
-from reverie.llm.provider import (
-    JsonServer,
-    ProviderModel,
-    StreamRelay,
-    append_schema,
-    read_address,
-    read_key,
-)
+from reverie.llm.provider import JsonServer, ProviderModel, StreamRelay, append_schema, read_address, read_key
 
 _FINISHES: Mapping[str, Finish] = {
     "max_tokens": "length",

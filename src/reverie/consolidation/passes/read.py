@@ -11,8 +11,9 @@ Without a model the paragraph is made by rule, and the turns stay unread.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Any
 
 from reverie.consolidation.answers import (
@@ -60,7 +61,7 @@ from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import find_dates, get_local_day
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.same_text import compute_fingerprint
-from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.tokenizer import find_language
 from reverie.domain.text.validation import clean_text, estimate_tokens
 from reverie.llm.protocol import ModelRequest
@@ -92,6 +93,7 @@ _SAID_SHARE = 0.8
 """Share of its words that a known record must have to say the same."""
 
 _CONFIDENCE = 0.8
+_UNKNOWN = "it names no known record"
 _MAX_CATEGORIES = 30
 
 _RECORD = {"content": str, "kind": str, "category": str, "turns": [str], "until": str | None}
@@ -173,12 +175,13 @@ class _Reading:
         self._window = window
         self._labels = label_turns(window.older)
         spoken = list(self._labels.values())
-        ids = {turn.id for turn in window.older}
+        self._ids = {turn.id for turn in window.older}
         trusted = [record for record in view.records if record.origin not in UNTRUSTED]
-        learned = [record for record in trusted if not ids.isdisjoint(record.references)]
+        learned = [record for record in trusted if not self._ids.isdisjoint(record.references)]
         known = _select_known([record for record in trusted if record not in learned], spoken)
         self._learned = {f"R{at}": record for at, record in enumerate(learned, 1)}
         self._known = {f"K{at}": record for at, record in enumerate(known, 1)}
+        self._shown = self._learned | self._known
         self._kinds = {record.fingerprint: record.kind for record in reversed(view.records)}
         # A fact may name whom a conversation does not.
         names = extract_specifics("\n".join(record.content for record in trusted)).names
@@ -232,61 +235,50 @@ class _Reading:
         for given in self._read_page(to_text(fields.get("memory_update"))):
             self._add(given)
         for given in iter_objects(fields.get("change")):
-            record = self._find_known(given)
-            if record is None:
-                self._builder.refuse("change a record", "it names no known record")
-            elif not given.get("content"):
-                self._end(given)
+            if given.get("content"):
+                self._add(given, is_change=True)
             else:
-                self._add(given, replaces=record)
+                self._end(given)
         for given in iter_objects(fields.get("end"), key="record"):
             self._end(given)
-        own = {turn.id for turn in self._window.older}
         for given in iter_objects(fields.get("drop"), key="record"):
             name = to_label(given)
-            record = self._learned.get(name)
-            if record is None:
+            if name not in self._learned:
                 self._builder.refuse("drop a sentence", f"{name or 'it'} is not the label of a kept sentence")
-            else:
-                turns = tuple(each for each in record.references if each in own)
-                self._claims.append(PendingClaim(do="drop", target=record.id, turns=turns))
-
-    def _find_known(self, given: Mapping[str, Any]) -> Record | None:
-        return self._known.get(to_label(given)) or self._learned.get(to_label(given))
+                continue
+            record = self._learned[name]
+            turns = tuple(each for each in record.references if each in self._ids)
+            self._claims.append(PendingClaim("drop", target=record.id, turns=turns))
 
     def _end(self, given: Mapping[str, Any]) -> None:
-        record = self._find_known(given)
-        cited = cite_turns(given, self._labels)
+        record, cited = self._shown.get(to_label(given)), cite_turns(given, self._labels)
         if record is None:
-            self._builder.refuse("end a record", "it names no known record")
+            self._builder.refuse("end a record", _UNKNOWN)
         elif why := _explain_uncited(cited, record):
             self._builder.refuse(f"end {record.id}", why)
         else:
             turns = tuple(turn.id for turn in cited)
-            self._claims.append(PendingClaim(do="end", target=record.id, turns=turns))
+            self._claims.append(PendingClaim("end", target=record.id, turns=turns))
 
     def _read_page(self, page: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the new lines of notes that a model has brought up to date (Autobot), with the turns that say them."""
+        """Yield the new lines of notes that a model has brought up to date (Autobot), with the turn that says them."""
         known = {record.fingerprint for record in self._known.values()}
+        labels = {turn.id: name for name, turn in self._labels.items()}
         for line in page.splitlines():
             text = line.lstrip("-*+ ").strip()
             if text and not text.startswith("#") and compute_fingerprint(text) not in known:
-                words = extract_content(text)
-                shares = {
-                    name: sum(is_among(word, extract_content(turn.content)) for word in words)
-                    for name, turn in self._labels.items()
-                    if turn.role == "user"
-                }
-                best = max(shares.values(), default=0)
-                turns = [name for name, share in shares.items() if share == best > 0]
-                yield {"content": text, "turns": turns}
+                said = find_quotation(text, list(self._labels.values()))
+                yield {"content": text, "turns": [] if said is None else [labels[said[1].id]]}
 
-    def _add(self, given: Mapping[str, Any], *, replaces: Record | None = None) -> None:
+    def _add(self, given: Mapping[str, Any], *, is_change: bool = False) -> None:
         """Take a proposed record, or refuse it."""
+        replaces = self._shown.get(to_label(given)) if is_change else None
         content = to_text(given.get("content"))
         cited = cite_turns(given, self._labels)
         what = "add a record" if replaces is None else f"change {replaces.id}"
-        if len(self._proposals) >= len(self._labels):
+        if is_change and replaces is None:
+            self._builder.refuse("change a record", _UNKNOWN)
+        elif len(self._proposals) >= len(self._labels):
             self._builder.refuse(what, "there are as many records as messages already")
         elif why := self._explain_refusal(content, cited, replaces):
             self._builder.refuse(what, why)
@@ -318,34 +310,33 @@ class _Reading:
             return why
         if is_likely_secret(content):
             return "it looks like a secret"
-        evidence = collect_evidence(cited)
+        evidence, context, zone = collect_evidence(cited), self._context, self._view.zone
         old = replaces.content if replaces is not None else ""
-        zone = self._view.zone
-        # German capitalizes every noun; whether one is a name is a question for the model.
-        nouns = [Evidence(text=content, at=evidence[0].at)] if find_language(content) == "de" else []
-        return find_unsaid(
-            content, evidence, context=[*self._context, *nouns], replaced=old, zone=zone
-        ) or find_unknown_words(
-            content, [*evidence, Evidence(text=old, at=evidence[0].at)], least=_KNOWN_SHARE, zone=zone
-        )
+        if (
+            find_language(content) == "de"
+        ):  # it capitalizes every noun; whether one is a name is for the model to say
+            context = [*context, Evidence(text=content, at=evidence[0].at)]
+        if why := find_unsaid(content, evidence, context=context, replaced=old, zone=zone):
+            return why
+        evidence.append(Evidence(text=old, at=evidence[0].at))
+        return find_unknown_words(content, evidence, least=_KNOWN_SHARE, zone=zone)
 
     def _find_saying(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> Record | None:
         """Return a live record that says all of a proposal, in the owner's words or as known."""
         ids = {turn.id for turn in cited}
-        own = [record for record in self._learned.values() if not ids.isdisjoint(record.references)]
-        candidates = (record for record in (*own, *self._known.values()) if record is not replaces)
-        return next((each for each in candidates if says(each, content, zone=self._view.zone)), None)
+        for name, record in self._shown.items():
+            is_near = name in self._known or not ids.isdisjoint(record.references)
+            if is_near and record is not replaces and says(record, content, zone=self._view.zone):
+                return record
+        return None
 
     def _read_until(self, text: str, cited: Sequence[Turn]) -> datetime | None:
         """Return the end of a day until which something matters, if a cited turn names that day."""
-        try:
-            day = parse_time(f"{text[:10]}T00:00:00Z").date() if text else None
-        except InvalidInput:
-            return None
         zone = self._view.zone
         mentions = (each for turn in cited for each in find_dates(turn.content, get_local_day(turn.at, zone)))
-        if day is not None and any(each.start <= day <= each.end for each in mentions):
-            return datetime.combine(day, time.max, tzinfo=zone)
+        if any(each.start.isoformat() <= text[:10] <= each.end.isoformat() for each in mentions):
+            with suppress(ValueError):
+                return datetime.combine(date.fromisoformat(text[:10]), time.max, tzinfo=zone)
         return None
 
     # -- the plan ----------------------------------------------------------------------------------------
@@ -364,11 +355,16 @@ class _Reading:
                     return record.id
             return ""
 
+        def hold(proposal: _Proposal, name: str, quote: str = "") -> None:
+            target = "" if proposal.replaces is None else proposal.replaces.id
+            turns = tuple(turn.id for turn in proposal.turns)
+            self._claims.append(PendingClaim("change" if target else "add", name, target, quote, turns))
+
         for proposal in self._proposals:
             if _is_quoted(proposal):
                 name = save(proposal, proposal.note)
                 if proposal.replaces is not None:
-                    self._claims.append(_to_claim(proposal, name, ""))
+                    hold(proposal, name)
                 continue
             quotation = find_quotation(proposal.note.content, proposal.turns)
             quote = "" if quotation is None else save(proposal, self._quote(proposal, *quotation))
@@ -377,7 +373,7 @@ class _Reading:
                     until = proposal.until or change.after.until
                     held = replace(change.after, archived_at=view.now, archive_reason=HELD, until=until)
                     builder.take(replace(change, after=held), HELD)
-                    self._claims.append(_to_claim(proposal, change.id, quote))
+                    hold(proposal, change.id, quote)
 
     def _quote(self, proposal: _Proposal, sentence: str, turn: Turn) -> NewRecord:
         """Return the record of the owner's own sentence that stands in for a proposal."""
@@ -440,16 +436,6 @@ def _explain_uncited(cited: Sequence[Turn], record: Record | None) -> str:
     if not collect_evidence(cited, only_owner=True):
         return "no turn of the user's is cited, in their own words"
     return "it is pinned" if record is not None and record.pinned else ""
-
-
-def _to_claim(proposal: _Proposal, name: str, quote: str) -> PendingClaim:
-    return PendingClaim(
-        do="add" if proposal.replaces is None else "change",
-        record=name,
-        target="" if proposal.replaces is None else proposal.replaces.id,
-        quote=quote,
-        turns=tuple(turn.id for turn in proposal.turns),
-    )
 
 
 def says(record: Record, content: str, *, zone: tzinfo) -> bool:

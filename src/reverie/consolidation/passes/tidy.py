@@ -16,14 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from reverie.consolidation.answers import (
-    build_schema,
-    iter_objects,
-    to_ids,
-    to_label,
-    to_text,
-    to_texts,
-)
+from reverie.consolidation.answers import build_schema, iter_objects, to_ids, to_label, to_text, to_texts
 from reverie.consolidation.flows import Claim, Flow, ask_for_json, verify_claims
 from reverie.consolidation.inputs import PassInput, Signal, format_signals
 from reverie.consolidation.passes.headlines import HeadlineProposal, HeadlineWriter

@@ -10,14 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reverie.consolidation.flows import (
-    DENIED,
-    NOT_BELIEVED,
-    Claim,
-    Flow,
-    format_evidence,
-    verify_claims,
-)
+from reverie.consolidation.flows import DENIED, NOT_BELIEVED, Claim, Flow, format_evidence, verify_claims
 from reverie.consolidation.inputs import SHOWN, PassInput, PendingClaim, encode_claims
 from reverie.consolidation.passes.read import HELD
 from reverie.consolidation.plan import Plan, PlanStep
