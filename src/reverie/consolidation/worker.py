@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, get_args
 
 from reverie.consolidation.dreams import ALL, Dreams
 from reverie.consolidation.gatherer import ACTOR, WindowKind
@@ -56,8 +56,13 @@ _LONGEST_INTERVAL_S = 86_400
 _EXPIRY_PERIOD = timedelta(hours=1)
 _MAX_ENTRIES = 200  # of the journal; more than one plan makes
 
-_DueWork: TypeAlias = tuple[str, Callable[[], list[PassOutcome]]]
-"""Name of a task, which pauses after a failure, and its function."""
+
+class _Task(NamedTuple):
+    """Something to do: when it is due, its name, after whose failure it pauses, and its function."""
+
+    at: datetime
+    name: str
+    run: Callable[[], list[PassOutcome]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +114,13 @@ class Worker(Dreams):
         self._living = living
         self._expire = expire
         self._expired_at = datetime.min.replace(tzinfo=UTC)
-        self._no_session_due: tuple[int, datetime] | None = None  # as of a journal entry, until a time
-        self._session_ends_at: datetime | None = None  # the first of those that are not over
+        self._quiet: tuple[object, datetime, datetime] | None = (
+            None  # what was seen, and the time without work
+        )
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._lease = DreamLease(writer.store, clock=writer.clock)
         self._wake = threading.Event()
-        self._stopped = weakref.WeakSet[threading.Thread]()  # threads that are to end, one after the other
-        self._thread: threading.Thread | None = None
+        self._thread: _WorkerThread | None = None
         self._lock = ForkSafeLock()
 
     @property
@@ -179,14 +184,7 @@ class Worker(Dreams):
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
-            wake = self._wake
-            find = weakref.ref(self, lambda _: wake.set())
-            self._thread = threading.Thread(
-                target=_work_while_used,
-                args=(find, wake, every_s, list(self._stopped)),
-                name="reverie-worker",
-                daemon=True,
-            )
+            self._thread = _WorkerThread(self, self._wake, every_s)
             self._thread.start()
 
     def wake(self) -> None:
@@ -206,14 +204,15 @@ class Worker(Dreams):
             thread, self._thread = self._thread, None
             if thread is None:
                 return True
-            self._stopped.add(thread)
+            thread.is_stopped = True
         self._wake.set()
         thread.join(timeout_s)
         return not thread.is_alive()
 
     def _is_stopped(self) -> bool:
         """Return whether the present thread is to end."""
-        return threading.current_thread() in self._stopped
+        thread = threading.current_thread()
+        return isinstance(thread, _WorkerThread) and thread.is_stopped
 
     def run_safely(self) -> bool:
         """Do what is due, and report what fails; return whether the thread is to go on."""
@@ -233,7 +232,7 @@ class Worker(Dreams):
         if not self._settings.is_recording:
             return WorkReport()
         self.judge_pending()
-        if self._is_idle(timedelta(minutes=self._settings.dream_idle)):
+        if self._find_idle_time(timedelta(minutes=self._settings.dream_idle)) <= self._clock():
             self._compose_pages()
         if not self._find_due_work():
             return WorkReport()
@@ -244,30 +243,31 @@ class Worker(Dreams):
 
     def find_next_due(self) -> datetime | None:
         """Return when to look next, after `run_due` had nothing to do; None if nothing is due without a change."""
-        settings, times = self._settings, [] if self._session_ends_at is None else [self._session_ends_at]
-        idle_since = self._find_last_writing() or self._clock()
-        idle_at = idle_since + timedelta(minutes=settings.dream_idle)
-        if self.thinking == "tidy" and self._count_drafts():
-            times.append(idle_since + ENRICH_AFTER)
+        times = [task.at for task in self._iter_tasks()]
         if self._living is not None and self._living.has_news():
-            times.append(idle_at)
-        due_at = self._find_dream_time()
-        if self.thinking != "off" and due_at is not None and not self._has_waiting_dream():
-            times += [max(idle_at, due_at)] if self._has_news() else []
+            times.append(self._find_idle_time(timedelta(minutes=self._settings.dream_idle)))
         return min(times, default=None)
 
-    def _find_due_work(self) -> list[_DueWork]:
-        """Return what is due, in the order in which it is done."""
-        work = self._find_session_work()
-        if self.thinking != "off" and self._is_dream_due():
-            work.append(("enrich", self._run_reviewed_dream if self.thinking == "ask" else self._run_dream))
-        elif self.thinking == "tidy" and self._count_drafts() and self._is_idle(ENRICH_AFTER):
-            work.append(("enrich", partial(self._run_passes, ["enrich"])))
-        return [(name, run) for name, run in work if not self._is_paused(name)]
+    def _find_due_work(self) -> list[_Task]:
+        """Return what is due, in the order in which it is done, looking only after a change, or when something is."""
+        now, seen = self._clock(), (self._store.sequence(), self.thinking, len(self.kept_plans()))
+        if self._quiet is not None and self._quiet[0] == seen and self._quiet[1] <= now < self._quiet[2]:
+            return []
+        tasks = list(self._iter_tasks())
+        due = [task for task in tasks if task.at <= now]
+        if not due:
+            self._quiet = (seen, now, min([*(task.at for task in tasks), now + self._settings.idle]))
+        return due
 
-    def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
+    def _iter_tasks(self) -> Iterator[_Task]:
+        """Yield what is to be done, due or not. What failed pauses, unless a wrong clock made the pause."""
+        for task in (*self._iter_session_tasks(), *self._iter_dream_tasks()):
+            until, _ = self._pauses.get(task.name, (task.at, None))
+            yield task._replace(at=max(task.at, until)) if until - self._clock() <= LONGEST_PAUSE else task
+
+    def _do(self, work: Iterable[_Task]) -> Iterator[PassOutcome]:
         """Do the tasks one after the other, and yield the outcomes; end when the thread is told to stop."""
-        for name, run in work:
+        for _, name, run in work:
             if self._is_stopped():
                 return
             outcomes = run()
@@ -277,11 +277,6 @@ class Worker(Dreams):
                 pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
                 self._pauses[name] = (self._clock() + pause, pause)
             yield from outcomes
-
-    def _is_paused(self, what: str) -> bool:
-        """Return whether something failed so recently that it is left alone."""
-        until, _ = self._pauses.get(what, (None, None))
-        return until is not None and timedelta() < until - self._clock() <= LONGEST_PAUSE
 
     def _compose_pages(self) -> None:
         """Compose the living pages of scopes that have changed."""
@@ -293,59 +288,41 @@ class Worker(Dreams):
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def _find_session_work(self) -> list[_DueWork]:
-        """Return the tasks for sessions whose windows are too long, or that are over, looking only after a change."""
-        now, sequence, known = self._clock(), self._store.sequence(), self._no_session_due
-        if known is not None and known[0] == sequence and now < known[1]:
-            return []
-        work: list[_DueWork] = []
-        waiting: list[datetime] = []
+    def _iter_session_tasks(self) -> Iterator[_Task]:
+        """Yield the tasks for sessions whose windows are too long, or that are over."""
         planned = {name for each in self.kept_plans() for name in each.plan.cursors}
         for overview in self._store.sessions():
             session = overview.state.id
             if (kind := self._windows.find_due(overview)) is not None:
-                work.append((f"session {session}", partial(self._shorten_window, session, kind)))
-            elif tasks := list(self._find_left_work(overview, now, planned, waiting)):
-                ends_at = overview.last_at + self._settings.idle
-                if ends_at > now and overview.state.status != "terminated":
-                    waiting.append(ends_at)
-                else:
-                    work += tasks
-        self._session_ends_at = min(waiting, default=None)
-        if not work:
-            self._no_session_due = (sequence, min([*waiting, now + self._settings.idle]))
-        return work
+                run = partial(self._shorten_window, session, kind)
+                yield _Task(self._clock(), f"session {session}", run)
+            else:
+                yield from self._iter_left_tasks(overview, planned)
 
-    def _find_left_work(
-        self, overview: SessionOverview, now: datetime, planned: Collection[str], waiting: list[datetime]
-    ) -> Iterator[_DueWork]:
-        """Yield what is to be done for a session once it is over, and note when a reading that failed is due again.
+    def _iter_left_tasks(self, overview: SessionOverview, planned: Collection[str]) -> Iterator[_Task]:
+        """Yield what is to be done for a session once it is over.
 
         A model reads the new turns of this week, and what it failed to read. Without one, a paragraph of history and a
         summary are made by rule.
         """
-        session, age = overview.state.id, abs(now - overview.last_at)
+        session, now, idle_at = overview.state.id, self._clock(), overview.last_at + self._settings.idle
+        ends_at, age = (
+            (now if overview.state.status == "terminated" else idle_at),
+            abs(now - overview.last_at),
+        )
         reads = self._settings.remember and self._asker.model is not None and self.thinking != "off"
         reading = self._windows.read_state(session)
         if age > REMEMBERED and not reading.is_waiting:
             return
         if reads and build_remembered_cursor(session) not in planned and reading.position < overview.turns:
-            if not reading.is_paused(now):
-                yield f"read {session}", partial(self._read_session, session)
-            elif reading.again_at is not None:
-                waiting.append(reading.again_at)
+            read_at = reading.again_at if reading.again_at and reading.is_paused(now) else ends_at
+            yield _Task(max(read_at, ends_at), f"read {session}", partial(self._read_session, session))
         is_told_by_rule = not (reads and self.thinking == "tidy") and not overview.state.scope
         if is_told_by_rule and self._windows.read_told(session) < overview.turns:
-            yield f"tell {session}", partial(self._tell_session, session)
-        is_learned = read_consolidated_position(self._store, session) >= overview.turns
-        is_concluding = self._conclude is not None and self._settings.learn and not reads
-        if (
-            is_concluding
-            and age <= FRESH
-            and now >= overview.last_at + self._settings.idle
-            and not is_learned
-        ):
-            yield f"idle {session}", partial(self._conclude_session, session)
+            yield _Task(ends_at, f"tell {session}", partial(self._tell_session, session))
+        is_concluding = self._conclude is not None and self._settings.learn and not reads and age <= FRESH
+        if is_concluding and read_consolidated_position(self._store, session) < overview.turns:
+            yield _Task(idle_at, f"idle {session}", partial(self._conclude_session, session))
 
     def _shorten_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Shorten a window; the model takes part only if nobody has to be asked, and it has not failed lately."""
@@ -425,21 +402,29 @@ class Worker(Dreams):
             return compute_next_run(schedule, last)
         return self._clock() if last is None else last + timedelta(minutes=interval or 0)
 
-    def _is_dream_due(self) -> bool:
-        """Return whether a dream is due by interval or cron, has work, and nothing was written for a while."""
-        due_at = self._find_dream_time()
-        if due_at is None or due_at > self._clock():
-            return False
-        if not self._is_idle(timedelta(minutes=self._settings.dream_idle)) or self._has_waiting_dream():
-            return False
-        if not self._has_news():
-            if self._settings.dream_schedule is not None:
-                self._record_dream()  # there was nothing to do at the scheduled time: wait for the next one
-            return False
-        return True
+    def _iter_dream_tasks(self) -> Iterator[_Task]:
+        """Yield the dream, once nothing was written for a while, and before it drafts that are to be enriched.
 
-    def _is_idle(self, least: timedelta) -> bool:
-        return (written := self._find_last_writing()) is None or self._clock() - written >= least
+        Whether a dream has work is found out when it is due.
+        """
+        now, dream_at = self._clock(), self._find_dream_time()
+        if self.thinking != "off" and dream_at is not None and not self._has_waiting_dream():
+            at = max(dream_at, self._find_idle_time(timedelta(minutes=self._settings.dream_idle)))
+            if at > now or self._has_news():
+                yield _Task(
+                    at, "enrich", self._run_reviewed_dream if self.thinking == "ask" else self._run_dream
+                )
+                if at <= now:
+                    return
+            elif self._settings.dream_schedule is not None:
+                self._record_dream()  # there was nothing to do at the scheduled time: wait for the next one
+        if self.thinking == "tidy" and self._count_drafts():
+            yield _Task(self._find_idle_time(ENRICH_AFTER), "enrich", partial(self._run_passes, ["enrich"]))
+
+    def _find_idle_time(self, least: timedelta) -> datetime:
+        """Return when nothing will have been written for so long."""
+        written = self._find_last_writing()
+        return self._clock() if written is None else written + least
 
     def _find_last_writing(self) -> datetime | None:
         """Return when anything but a pass last wrote; None if that is long ago, or by a clock that was wrong."""
@@ -459,16 +444,18 @@ class Worker(Dreams):
         self._writer.commit([], at=now, cursors={LAST_CYCLE: format_time(now)})
 
 
-def _work_while_used(
-    find: Callable[[], Worker | None],
-    wake: threading.Event,
-    every_s: float,
-    before: Sequence[threading.Thread],
-) -> None:
-    """Run the thread of a worker until it is stopped, or until no program uses its memory."""
-    for thread in before:
-        thread.join()
-    while (worker := find()) is not None and worker.run_safely():
-        del worker  # while this thread waits, it must not keep the memory
-        wake.wait(every_s)
-        wake.clear()
+class _WorkerThread(threading.Thread):
+    """Thread of a worker. It runs until it is stopped, or until no program uses its memory."""
+
+    def __init__(self, worker: Worker, wake: threading.Event, every_s: float) -> None:
+        super().__init__(name="reverie-worker", daemon=True)
+        self.is_stopped = False
+        self._find = weakref.ref(worker, lambda _: wake.set())
+        self._wake = wake
+        self._every_s = every_s
+
+    def run(self) -> None:
+        while (worker := self._find()) is not None and worker.run_safely():
+            del worker  # while this thread waits, it must not keep the memory
+            self._wake.wait(self._every_s)
+            self._wake.clear()
