@@ -30,14 +30,11 @@ from reverie.files.expected import render_expected_content
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
     HOOKS,
-    MEMORY,
-    SESSIONS,
     build_page_path,
     build_path,
     build_stem,
-    parse_path,
 )
-from reverie.files.scan import CONFLICT, is_ignored, scan
+from reverie.files.scan import scan
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.index.candidates import compare_index
 from reverie.search.index.search_index import SearchIndex
@@ -167,8 +164,6 @@ def to_relative_path(file: Path, path: Path) -> str:
 # -- folder checks --------------------------------------------------------------------------------
 
 
-_FOLDERS = ("memory", "sessions", "index")
-_FILES = (FILES_DATABASE,)
 _OF_DATABASE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
 _DRAFTS = (f".{DATABASE}.*.new*", ".rebuilding-*", ".recovering-*", ".repairing-*")
 _OTHERS = 0o077
@@ -183,47 +178,8 @@ def check_folder(path: Path) -> Iterator[Finding]:
             "the folder is read-only: nothing is saved, and edits of files are not imported",
         )
         return
-    yield from _check_obstacles(path)
     yield from _check_modes(path)
     yield from _check_leftovers(path)
-
-
-def is_obstructed(path: Path, *names: str) -> bool:
-    """Whether one of these places is of the wrong type or cannot be accessed.
-
-    Args:
-        path: The memory's folder.
-        *names: Which of `memory`, `sessions`, `index` and `files.db`.
-    """
-    return any(_explain_obstacle(path / name) for name in names)
-
-
-def _explain_obstacle(place: Path) -> str:
-    """Return why a place cannot be used; empty if it can, or is free."""
-    wanted = "file" if place.name in _FILES else "folder"
-    try:
-        mode = place.stat().st_mode
-    except FileNotFoundError:
-        return "a link that leads nowhere" if place.is_symlink() else ""
-    except OSError as error:
-        return f"something that cannot be looked at ({error.strerror})"
-    if not (stat.S_ISREG(mode) if wanted == "file" else stat.S_ISDIR(mode)):
-        return f"no {wanted}"
-    access = os.R_OK | os.W_OK | (os.X_OK if wanted == "folder" else 0)
-    return "" if os.access(place, access) else f"a {wanted} that this user may not use"
-
-
-def _check_obstacles(path: Path) -> Iterator[Finding]:
-    for name in (*_FOLDERS, *_FILES):
-        if not (why := _explain_obstacle(path / name)):
-            continue
-        differing: dict[str, Any] = {}
-        if name in ("memory", "sessions"):
-            differing = {"part": "files", "severity": "error"}
-        if "may not" in why or "looked at" in why:
-            differing["fix"] = f"give it back with chmod {700 if name in _FOLDERS else 600} {path / name}"
-        what = f"{name} is {why}: what belongs there is not kept on disk"
-        yield build_finding("in-the-way", what, (name,), **differing)
 
 
 def _check_modes(path: Path) -> Iterator[Finding]:
@@ -419,7 +375,6 @@ def _compare_files(store: Store, state: FileState, root: Path, checked: Counter[
         if code := _compare_file(store, state, disk, path):
             differences.setdefault(code, []).append(path)
     differences["drafts-left"] = [path for path, _ in disk.list_drafts()]
-    differences["files-foreign"] = _find_foreign_files(root)
     return differences
 
 
@@ -450,20 +405,6 @@ def _compare_file(store: Store, state: FileState, disk: AtomicFolder, path: str)
     if wanted is None or content is None:
         return ("files-unknown" if content else "") if wanted is None else "files-missing"
     return "files-differ" if content[0] != wanted.data else ""
-
-
-def _find_foreign_files(root: Path) -> list[str]:
-    foreign = []
-    for top in (MEMORY, SESSIONS):
-        for place, folders, files in os.walk(root / top):
-            folder = Path(place).relative_to(root).as_posix()
-            folders[:] = [name for name in folders if not is_ignored(name) or folder == MEMORY]
-            for name in files:
-                path = f"{folder}/{name}"
-                known = parse_path(path) or name.endswith(CONFLICT)
-                if not known and not is_ignored(name):
-                    foreign.append(path)
-    return sorted(foreign)
 
 
 # -- an open memory -----------------------------------------------------------------------------------------
@@ -591,10 +532,9 @@ class Doctor:
 
     def _check_index(self) -> Iterator[Finding]:
         status = self.index.status()
-        if status.problem and not (self.path is not None and is_obstructed(self.path, "index")):
-            yield build_finding(
-                "index-in-memory", "the search index cannot be kept on disk and is held in memory"
-            )
+        if status.problem:
+            what = f"the search index cannot be kept on disk and is held in memory: {status.problem}"
+            yield build_finding("index-in-memory", what)
         try:
             comparison = compare_index(self.index, self.store)
         except IndexCorrupt:
@@ -621,8 +561,6 @@ class Doctor:
     def _check_mirror(self) -> list[Finding]:
         if self.files is None or self.path is None:
             return []
-        if is_obstructed(self.path, "memory", "sessions", FILES_DATABASE):
-            return []  # reported by the check of the folder, and nothing there can be compared
         findings = list(check_files(self.store, self.files, self.path, self._checked))
         self._differing_files = tuple(
             path
