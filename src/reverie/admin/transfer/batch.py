@@ -79,15 +79,14 @@ class FoundValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTurns:
-    """Turns of one session that follow one another; a long session comes in several pieces.
+    """Turns of one session that follow one another.
 
     Attributes:
         place: Their place in the source.
         state: The session, as it shall be if it is not there.
         turns: The turns; none for a session without any.
         form: The source format; empty if their ids are Reverie's own.
-        after: The id of the turn before them in the source, empty at the beginning, if the source gives each of its
-            messages an id. Turns of another branch are then taken back. None if turns are only added.
+        has_path: Whether turns of another branch are taken back, because the source gives each of its messages an id.
         is_whole: Whether they are all turns of the conversation.
     """
 
@@ -95,7 +94,7 @@ class FoundTurns:
     state: SessionState
     turns: tuple[Turn, ...]
     form: str = ""
-    after: str | None = None
+    has_path: bool = False
     is_whole: bool = False
 
 
@@ -297,7 +296,7 @@ class ImportBatch:
             self._skip("turn", item.place, "differs", detail, len(item.turns))
             return
         left_out = Counter[Reason]()
-        if stored is None or item.after is None:
+        if stored is None or not item.has_path:
             fresh = list(self._select_fresh_turns(item, left_out))
         else:
             fresh = self._revise(stored, item, left_out)
@@ -314,7 +313,7 @@ class ImportBatch:
         for turn in placed:
             self._take(turn)
             self._following[item.state.id] = turn.position + 1
-        if item.after is not None:
+        if item.has_path:
             name = ("thread", item.state.id)
             self._met[name] = (*self._met.get(name, ()), *placed)
 
@@ -413,7 +412,7 @@ class ImportBatch:
 
     def _select_fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
         stored = {turn.id for turn in self._store.turns([turn.id for turn in item.turns])}
-        live = self._count_live_turns(item) if item.form and item.after is None else None
+        live = self._count_live_turns(item) if item.form and not item.has_path else None
         for turn in item.turns:
             is_here, is_repeated = turn.id in stored, self._is_met(turn)
             if live is not None and not is_here and self._is_live(turn, live):
@@ -555,13 +554,11 @@ def _find_abandoned_branch(
         is_newer: Whether the export says that it is newer.
     """
     path = [turn for turn in thread if turn.content == FORGOTTEN or _is_imported(turn, item.form)]
-    ids = [turn.id for turn in path]
-    start = ids.index(item.after) + 1 if item.after in ids else 0
-    pairs = zip(ids[start:], found, strict=False)
-    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].id, pairs))
-    is_path = common > 0 or start > 0 or item.is_whole
+    pairs = zip(path, found, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0].id == pair[1].id, pairs))
+    is_path = common > 0 or item.is_whole
     is_branch = common < len(found) or (item.is_whole and is_newer)
-    return path[start + common :] if is_path and is_branch else []
+    return path[common:] if is_path and is_branch else []
 
 
 def _is_imported(turn: Turn, form: str) -> bool:

@@ -21,11 +21,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
 from reverie.admin.transfer.batch import FoundTurns, FoundValue, ImportTerms, Item, Skipped, What
-from reverie.admin.transfer.formats.foreign import PIECE, skip
+from reverie.admin.transfer.formats.foreign import skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.change import Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
@@ -150,42 +151,48 @@ def read_export(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read, is not an export, or was made by a newer Reverie.
     """
+    for session, group in groupby(_read_values(file, terms), key=lambda each: _get_session(each[1])):
+        if session is None:
+            for place, value in group:
+                yield value if isinstance(value, Skipped) else FoundValue(place=place, value=value)  # type: ignore[arg-type]
+            continue
+        found = list(group)
+        place, first = found[0]
+        turns = [value for _, value in found if isinstance(value, Turn)]
+        if isinstance(first, SessionState):
+            state = first
+        else:  # the line of the session is missing or broken: the turns count more
+            state = SessionState(id=session, created_at=turns[0].at, scope=turns[0].scope)
+        turns = [replace(turn, scope=state.scope) for turn in turns]
+        yield FoundTurns(place=place, state=state, turns=tuple(turns))
+
+
+def _get_session(value: Value | Skipped) -> str | None:
+    if isinstance(value, Turn):
+        return value.session
+    return value.id if isinstance(value, SessionState) else None
+
+
+def _read_values(file: SourceFile, terms: ImportTerms) -> Iterator[tuple[str, Value | Skipped]]:
+    """Yield the values of an export with their places, and what is left out."""
     met: set[object] = set()
-    session: FoundTurns | None = None
     for place, line in file.values():
         kind = line.get("type") if isinstance(line, dict) else None
         met.add(kind)
         if is_export_header(line):
             _validate_version(line, place)
-            continue
-        try:
-            value = None if kind == "end" else _parse_line(line, terms)
-        except InvalidInput as error:
-            yield skip(next((what for what in _KINDS if what == kind), "line"), place, error)
-            continue
-        if isinstance(value, Turn):
-            if session is None or session.state.id != value.session:
-                yield from () if session is None else (session,)
-                # The line of its session is missing or broken: the turn counts more.
-                state = SessionState(id=value.session, created_at=value.at, scope=value.scope)
-                session = FoundTurns(place=place, state=state, turns=())
-            elif len(session.turns) >= PIECE:
-                yield session
-                session = replace(session, turns=())
-            session = replace(session, turns=(*session.turns, replace(value, scope=session.state.scope)))
-            continue
-        yield from () if session is None else (session,)
-        session = FoundTurns(place=place, state=value, turns=()) if isinstance(value, SessionState) else None
-        if isinstance(value, Record | Page | Paragraph):
-            yield FoundValue(place=place, value=value)
-        elif value is None and kind != "end":
-            yield Skipped(what="line", place=place, why="unsupported", detail="no known type of line")
-    yield from () if session is None else (session,)
+        elif kind != "end":
+            try:
+                value = _parse_line(line, terms)
+                unknown = Skipped(what="line", place=place, why="unsupported", detail="no known type of line")
+                yield place, value or unknown
+            except InvalidInput as error:
+                yield place, skip(next((what for what in _KINDS if what == kind), "line"), place, error)
     if "header" not in met:
         raise InvalidInput(f"{file.name}: no export of Reverie. It has no header.")
     if "end" not in met:
         detail = "it has no last line of type 'end', so it may have been cut; the lines before were read"
-        yield Skipped(what="file", place=file.name, why="broken", detail=detail)
+        yield file.name, Skipped(what="file", place=file.name, why="broken", detail=detail)
 
 
 def _parse_line(line: Any, terms: ImportTerms) -> Value | None:

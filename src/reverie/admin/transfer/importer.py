@@ -263,7 +263,8 @@ class Importer:
         has_items, redactor = False, get_redactor(self.writer.store)
         try:
             for item in items:
-                yield _redact_item(item, redactor)
+                for part in _split(item):
+                    yield _redact_item(part, redactor)
                 has_items = True
         except InvalidInput as error:
             if not has_items:
@@ -322,5 +323,14 @@ def _redact_item(item: Item, redactor: Redactor) -> Item:
         return Skipped(what=what, place=item.place, why="broken", detail=str(error), count=_get_weight(item))
 
 
+def _split(item: Item) -> Iterator[Item]:
+    """Yield an item in parts that fit a transaction; a path of a conversation is one part."""
+    if not isinstance(item, FoundTurns) or item.has_path:
+        yield item
+        return
+    for start in range(0, max(1, len(item.turns)), BATCH):
+        yield replace(item, turns=item.turns[start : start + BATCH])
+
+
 def _get_weight(item: Item) -> int:
-    return len(item.turns) + 1 if isinstance(item, FoundTurns) else 1
+    return max(1, len(item.turns)) if isinstance(item, FoundTurns) else 1

@@ -155,7 +155,7 @@ def read_session(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
 def _read(
     file: SourceFile, terms: ImportTerms, form: str, default: str, *, is_session: bool = False
 ) -> Iterator[Item]:
-    """Yield the content of a file. A conversation comes in pieces, also where it alternates with others.
+    """Yield the content of a file; messages of a conversation may alternate with those of others.
 
     Args:
         default: The session of messages that name none.
@@ -163,12 +163,11 @@ def _read(
     """
     chats: dict[str, ConversationBuilder] = {}
     about: Mapping[str, Any] = {}
-    current: ConversationBuilder | None = None
     unnamed = 0
     for place, value in file.values():
         fields = value if isinstance(value, dict) else {}
         messages = _get_messages(value)
-        if messages is None and is_session and fields and "role" not in fields and current is None:
+        if messages is None and is_session and fields and "role" not in fields and not chats:
             about, default = fields, ForeignFields(fields).label("id", "key") or default
             continue
         is_conversation, name = messages is not None, ""
@@ -187,16 +186,15 @@ def _read(
         except InvalidInput as error:
             yield skip("session", place, error)
             continue
-        chat = chats[session]
-        if current is not None and (current is not chat or current.has_piece):
-            yield from current.take_items(end=False)
-        current = chat
         for number, message in enumerate([value] if messages is None else messages, start=1):
-            yield from _add(chat, message, f"{place}, message {number}" if is_conversation else place)
+            yield from _add(
+                chats[session], message, f"{place}, message {number}" if is_conversation else place
+            )
         if is_conversation:
+            yield from chats[session].take_items()
+    for chat in chats.values():
+        if chat.has_turns:
             yield from chat.take_items()
-    if current is not None:
-        yield from current.take_items(end=False)
 
 
 def _describe(about: Mapping[str, Any], file: SourceFile, *, is_session: bool) -> dict[str, Any]:

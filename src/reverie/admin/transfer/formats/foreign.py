@@ -52,9 +52,6 @@ from reverie.domain.text.validation import clean_text
 
 _C = TypeVar("_C", bound=str)
 
-PIECE = 250
-"""Turns of a session that are handed on together."""
-
 _LISTS = (
     *(
         "results",
@@ -342,7 +339,7 @@ def collect_metadata(fields: ForeignFields, *names: str) -> dict[str, str]:
 
 
 class ConversationBuilder:
-    """Builder of one conversation, which is handed on in pieces so that a long one needs little memory."""
+    """Builder of one conversation."""
 
     def __init__(
         self,
@@ -363,8 +360,8 @@ class ConversationBuilder:
             session: The id of the session.
             at: Its beginning; None for the time of its first turn.
             metadata: Metadata; empty values are left out.
-            has_path: Whether a later export of it may take turns back; see `FoundTurns.after`.
-            is_whole: Whether the first piece has all turns of the conversation.
+            has_path: Whether a later export of it may take turns back, if each message has an id.
+            is_whole: Whether it has all turns of the conversation.
 
         Raises:
             InvalidInput: it is not a valid session.
@@ -375,7 +372,6 @@ class ConversationBuilder:
         self._has_path = has_path
         self._is_whole = is_whole
         self._last = at
-        self._last_id = ""
         self._ids = Counter[str]()
         self._turns: list[Turn] = []
         self._left_out = Counter[tuple[What, Reason, str, str]]()
@@ -449,35 +445,29 @@ class ConversationBuilder:
             self.leave_out("turn", get_skip_reason(error), str(error), place)
 
     @property
-    def has_piece(self) -> bool:
-        """Whether enough turns for a piece were added since the last call of `take_items`."""
-        return len(self._turns) >= PIECE
+    def has_turns(self) -> bool:
+        """Whether something was added or left out since the last call of `take_items`."""
+        return bool(self._turns or self._left_out)
 
     def leave_out(self, what: What, why: Reason, detail: str = "", place: str = "") -> None:
         """Note something that is left out."""
         self._left_out[what, why, detail, place or self._place] += 1
 
-    def take_items(self, *, end: bool = True) -> Iterator[Item]:
-        """Yield the turns added since the last call, then what is left out.
-
-        Args:
-            end: Whether nothing follows, so that a conversation without turns is empty.
-        """
-        if end and not (self._turns or self._left_out or self._last_id):
+    def take_items(self) -> Iterator[Item]:
+        """Yield the turns added since the last call, then what is left out."""
+        if not self.has_turns:
             self.leave_out("session", "empty")
         if self._turns:
-            if not self._last_id:
-                first = self._turns[0].at
-                self._state = replace(self._state, created_at=min(first, self._state.created_at))
+            first = self._turns[0].at
             yield FoundTurns(
                 place=self._place,
-                state=self._state,
+                state=replace(self._state, created_at=min(first, self._state.created_at)),
                 turns=tuple(self._turns),
                 form=self._form,
-                after=self._last_id if self._has_path else None,
-                is_whole=self._is_whole and not self._last_id,
+                has_path=self._has_path,
+                is_whole=self._is_whole,
             )
-            self._last_id = self._turns[-1].id
+            self._has_path = False  # what follows is added
         for (what, why, detail, place), count in self._left_out.items():
             yield Skipped(what=what, place=place, why=why, detail=detail, count=count)
         self._turns.clear()

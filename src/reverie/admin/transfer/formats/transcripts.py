@@ -49,14 +49,14 @@ class TranscriptReader:
         self._tooled = set[str]()  # sessions in whose present exchange a tool has shown text of others
 
     def read(self) -> Iterator[Item]:
-        """Yield the sessions of the file in pieces, and what is left out of it."""
+        """Yield the sessions of the file, and what is left out of it."""
         for each in self._iter_gemini() if self._form == "gemini" else self._iter_lines():
             if isinstance(each, Skipped):
                 yield each
             else:
-                yield from self._take(each)
+                self._take(each)
         if self._waiting is not None:
-            yield from self._store(self._waiting)
+            self._store(self._waiting)
         for chat in self._chats.values():
             yield from chat.take_items()
 
@@ -103,7 +103,7 @@ class TranscriptReader:
         for each in found.values():
             yield from parse_line(each)
 
-    def _take(self, message: TranscriptMessage) -> Iterator[Item]:
+    def _take(self, message: TranscriptMessage) -> None:
         """Join the parts of one answer, and store the messages in their order."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and message.group and message.group == waiting.group:
@@ -111,14 +111,14 @@ class TranscriptReader:
             self._waiting = waiting._replace(text=text, calls=waiting.calls + message.calls)
             return
         if waiting is not None:
-            yield from self._store(waiting)
+            self._store(waiting)
         if message.group:
             self._waiting = message
         else:
-            yield from self._store(message)
+            self._store(message)
 
-    def _store(self, message: TranscriptMessage) -> Iterator[Item]:
-        """Add the message to its conversation; yield the piece that it completes."""
+    def _store(self, message: TranscriptMessage) -> None:
+        """Add the message to its conversation."""
         session = f"{self._form}:{message.session or self._session}"
         if message.agent:
             session = f"{session}:{message.agent}"
@@ -126,8 +126,6 @@ class TranscriptReader:
             chat = self._chats[session] = ConversationBuilder(
                 session, form=self._form, place=self._file.place, terms=self._terms, metadata=self._metadata
             )
-        elif chat.has_piece:
-            yield from chat.take_items(end=False)
         if message.role == "summary":
             chat.leave_out("turn", "repeated", "a summary of the conversation so far")
         elif message.id and message.id in self._seen:
