@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from reverie.context.candidates import PackInput, StaticContext
 from reverie.context.pack import Pack, build
@@ -42,7 +42,7 @@ from reverie.domain.text import timestamps, validation
 from reverie.repositories import turns as stored_turns
 from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
 from reverie.repositories.prompt_log import build_prompt_cursors
-from reverie.repositories.wishes import SessionObserver, WishFulfiller, WishResult, split_by_recording
+from reverie.repositories.wishes import WishResult, fulfil_wishes, split_by_recording
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
@@ -50,6 +50,9 @@ from reverie.stores.forks import ForkSafeLock
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter, add_extra_cursors
+
+if TYPE_CHECKING:
+    from reverie.consolidation.rule_learning import RuleLearner
 
 _log = logging.getLogger("reverie")
 
@@ -87,7 +90,7 @@ class Session:
         scope: str = "",
         standing: Callable[[Sequence[str]], StaticContext] = lambda scopes: StaticContext(),
         look: Callable[[Sequence[str]], None] = lambda scopes: None,
-        listener: SessionObserver | None = None,
+        listener: RuleLearner | None = None,
         open_transient: Callable[[str], StoreWriter] | None = None,
         count: Callable[[Mapping[str, int]], None] = lambda counts: None,
     ) -> None:
@@ -213,8 +216,14 @@ class Session:
 
     def _fulfil_wishes(self, turns: Sequence[Turn], earlier: Sequence[Turn]) -> None:
         if self._listener is not None and any(turn.role == "user" for turn in turns):
-            fulfiller = WishFulfiller(self._recorded_writer, self._recaller, self._listener)
-            self.wishes = fulfiller.fulfil(turns, earlier, is_recorded=self.is_recorded)
+            self.wishes = fulfil_wishes(
+                self._recorded_writer,
+                self._recaller,
+                self._listener,
+                turns,
+                earlier,
+                is_recorded=self.is_recorded,
+            )
 
     def _set_recording(self, mode: str) -> None:
         """Store turns from now on if the mode is empty; otherwise hold them in this process only."""

@@ -10,7 +10,7 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.files.rebuild import rebuild
-from reverie.repositories.documents import Documents, parse_path
+from reverie.repositories.documents import Documents, Texts, parse_path
 from reverie.search.analyzer import analyze
 
 NAMES = [
@@ -32,56 +32,38 @@ def files(request: pytest.FixtureRequest, memory: Memory) -> Documents:
     return memory.scoped(request.param).documents()
 
 
+def create(files: Documents, *paths: tuple[str, ...]) -> None:
+    files.change(lambda present: {path: path[-1] for path in paths}, "write")
+
+
 def test_an_edit_is_made_from_what_is_there_at_that_moment(files: Documents) -> None:
-    files.create(("a.md",), "1")
+    create(files, ("a.md",))
     calls = []
 
-    def change(text: str) -> str:
-        calls.append(text)
+    def plan(present: Texts) -> Texts:
+        calls.append(present[("a.md",)])
         if len(calls) == 1:
-            assert other.edit(("a.md",), lambda text: text + "2") == "12"
-        return text + "3"
+            other.change(lambda present: {("a.md",): "2"}, "write")
+        return {("a.md",): f"{present[('a.md',)]}3"}
 
-    other = _beside(files)
-    assert files.edit(("a.md",), change) == "123"
-    assert calls == ["1", "12"]
-
-
-def _beside(files: Documents) -> Documents:
-    """The same files for somebody else, who does not wait for the first."""
     other = copy.copy(files)
-    other._lock = threading.Lock()
-    return other
+    other._lock = threading.Lock()  # somebody else, who does not wait for the first
+    files.change(plan, "write")
+    assert files.read(("a.md",)) == "23"
+    assert calls == ["a.md", "2"]
 
 
-def test_a_folder_moves_and_goes_as_a_whole(files: Documents) -> None:
-    for path in (("d", "a.md"), ("d", "e", "b.txt"), ("x.md",)):
-        files.create(path, path[-1])
-    assert files.move(("d",), ("x.md",)) == "taken"
-    assert files.move(("nothing",), ("y",)) == "missing"
-    with pytest.raises(InvalidInput, match="into itself"):
-        files.move(("d",), ("d", "f"))
-    with pytest.raises(InvalidInput, match="is a file"):
-        files.move(("d",), ("x.md", "d"))
-    assert files.move(("d",), ("f", "g")) == "moved"
-    assert files.read(("f", "g", "e", "b.txt")) == "b.txt"
-    assert files.kind(("d",)) is None
-    assert files.remove(("f",)) == 2
-    assert files.remove(("f",)) == 0
-    assert [each.path for each in files.listed()] == [("x.md",)]
-
-
-def test_the_roots_stay(files: Documents) -> None:
-    for path in ((), ("shared",)) if files.scope else ((),):
-        with pytest.raises(InvalidInput, match="cannot be removed or renamed"):
-            files.remove(path)
-        with pytest.raises(InvalidInput, match="cannot be removed or renamed"):
-            files.move(path, ("a",))
-    assert files.read(()) is None
-    assert files.create((), "x") is False
+def test_no_file_lies_in_a_file_and_pages_of_others_are_read_only(files: Documents) -> None:
+    create(files, ("d", "a.md"), ("d", "e", "b.txt"))
+    for wrong in (("d",), ("d", "a.md", "c")):
+        with pytest.raises(InvalidInput, match="is a file"):
+            create(files, wrong)
     if files.scope:
         with pytest.raises(InvalidInput, match="read-only"):
-            files.create(("shared",), "x")
+            create(files, ("shared",))
+    assert sorted(files.find(("d",))) == [("d", "a.md"), ("d", "e", "b.txt")]
+    files.change(lambda present: dict.fromkeys(present), "delete")
+    assert files.find() == {}
 
 
 @pytest.mark.parametrize("scope", ["", "user:alice"])
@@ -89,7 +71,7 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
     with Memory.open(tmp_path) as memory:
         files = memory.scoped(scope).documents()
         for name in NAMES:
-            assert files.create(parse_path(name), f"text of {name}")
+            files.change(lambda present, name=name: {parse_path(name): f"text of {name}"}, "write")  # type: ignore[misc]
         assert memory.folder is not None
         memory.folder.sync()
         assert memory.admin.doctor().findings == ()
@@ -105,6 +87,5 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
 
 def test_no_name_that_cannot_be_seen_is_listed(memory: Memory) -> None:
     files = memory.documents()
-    for name in ("a\nb", "a\x1bb", "a\u202eb", ".hidden.md", "c.md"):
-        assert files.create((name,), "1")
+    create(files, *((name,) for name in ("a\nb", "a\x1bb", "a\u202eb", ".hidden.md", "c.md")))
     assert [each.path for each in files.listed()] == [("c.md",)]

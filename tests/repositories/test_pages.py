@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Conflict, InvalidInput, Memory, NotFound, Paragraph, Settings
+from reverie import Conflict, InvalidInput, Memory, Paragraph, Settings
 from reverie.domain.page import HISTORY, LONGEST_PAGE
 from reverie.domain.text.escaping import NOTICE
 from tests.factories import MovableClock
@@ -75,7 +75,6 @@ def test_a_page_that_is_too_long_or_no_text_is_refused(memory: Memory) -> None:
 def test_a_log_is_not_written_as_a_whole(memory: Memory) -> None:
     for refused in (
         lambda: memory.pages.write(HISTORY, "x"),
-        lambda: memory.pages.replace("a", "b", name="2025-06-02.md"),
         lambda: memory.pages.paragraphs("MEMORY.md"),
     ):
         with pytest.raises(InvalidInput, match=r"only grows|no paragraphs"):
@@ -91,22 +90,6 @@ def test_the_changes_of_both_sides_are_kept(memory: Memory) -> None:
     assert memory.pages.read() == "# Facts\n- green tea\n- port 5433\n- Oslo\n- by hand\n"
     assert not memory.pages.write("MEMORY.md", "x", expected=memory.pages.read()).merged
     assert memory.pages.write("MEMORY.md", "y").page.content == "y"
-
-
-def test_a_piece_that_stands_once_is_replaced(memory: Memory) -> None:
-    memory.pages.write("MEMORY.md", "port 5432\nhost tern\nport of call\n")
-    assert memory.pages.replace("5432", "5433").page.content == "port 5433\nhost tern\nport of call\n"
-    assert memory.pages.replace("host tern\r\n", "").page.content == "port 5433\nport of call\n"
-    with pytest.raises(InvalidInput, match=r"2 times in 'MEMORY.md': pass a piece") as twice:
-        memory.pages.replace("port", "harbour")
-    with pytest.raises(InvalidInput, match=r"0 times in 'MEMORY.md': pass a piece") as never:
-        memory.pages.replace("secret-word", "x")
-    assert "secret-word" not in str(never.value)
-    assert "harbour" not in str(twice.value)
-    with pytest.raises(InvalidInput, match="old is empty"):
-        memory.pages.replace("", "x")
-    with pytest.raises(NotFound, match=r"no page 'other\.md'"):
-        memory.pages.replace("a", "b", name="other.md")
 
 
 def test_a_line_is_appended_to_a_page(memory: Memory) -> None:

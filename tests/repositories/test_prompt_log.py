@@ -194,6 +194,7 @@ def test_a_prompt_whose_text_was_erased_shows_what_is_left_and_says_so(memory: M
     memory.admin.forget(other.id)
     explained = memory.admin.prompts.get(CHAT, position)
     assert explained.is_rebuilt
-    assert [(line.id, line.text, bool(line.reason)) for line in explained.text] == [(fact.id, FACT, True)]
+    (line,) = explained.text
+    assert (line.id, line.text, bool(line.reason)) == (fact.id, f"- [{fact.id}] {FACT}", True)
     assert not any("Askholmen" in line.text for line in explained.text)
     assert b"northern pier" not in list_bytes(memory)

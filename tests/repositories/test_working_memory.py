@@ -69,14 +69,13 @@ def test_the_scratchpad_outlives_sessions_and_takes_more_entries(store, watch):
     assert [later.get(f"note-{number}") for number in range(5)] == ["x"] * 5
 
 
-def test_the_fifty_first_entry_is_refused_and_the_caller_told_what_expires_next(working, watch):
+def test_the_fifty_first_entry_is_refused_and_the_caller_told(working, watch):
     for number in range(50):
         working.set(f"page-{number:02}", "text", ttl=60 + number)
     with pytest.raises(WorkingMemoryFull) as refusal:
         working.set("one-more", "secret text")
     message = str(refusal.value)
     assert message.startswith("nothing was stored: 'session/s1' already has 50 entries")
-    assert "next to expire: 'page-00' in 1m00s, 'page-01' in 1m01s, 'page-02' in 1m02s" in message
     assert "secret" not in message
     assert len(working.list()) == 50
     assert working.get("one-more") is None

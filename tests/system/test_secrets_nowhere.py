@@ -199,7 +199,7 @@ class Drive:
         memory.pages.write("MEMORY.md", f"# Notes\n\nother {s('merged page')}\n", expected="# Notes\n")
         memory.pages.append("MEMORY.md", f"line {s('page line')}")
         memory.pages.append("HISTORY.md", f"paragraph {s('history')}", source=s.token("history source"))
-        memory.pages.replace("# Notes", f"# Notes of {s.token('replaced')}")
+        memory.pages.write("MEMORY.md", f"{memory.pages.read()}\nNotes of {s.token('replaced')}\n")
 
     def files(self, memory: Memory) -> None:
         """What a person does in the folder while the program runs."""

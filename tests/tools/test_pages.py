@@ -18,7 +18,7 @@ def test_a_piece_that_stands_once_in_memory_md_is_replaced(memory: Memory, call:
     told = call("edit_memory", old="lives in Bern", new="lives in Basel")
     assert told.text == "Edited MEMORY.md: lives in Bern is now lives in Basel"
     assert memory.pages.read() == "# Ada\n\nAda lives in Basel.\n"
-    assert memory.history.log()[-1].operation == "replace"
+    assert memory.history.log()[-1].operation == "write"
     assert call("edit_memory", old="\n\nAda lives in Basel.", new="").text.endswith("is now gone")
 
 
@@ -34,7 +34,7 @@ def test_an_edit_that_changes_nothing_says_so(memory: Memory, call: Call) -> Non
     ):
         assert call(name, **given).text.startswith("Nothing changed: ")
     assert memory.update(saved.id, content="Ada drinks tea", importance=0.5) == saved
-    assert memory.pages.replace("Bern", "Bern").outcome == "unchanged"
+    assert memory.pages.write("MEMORY.md", memory.pages.read()).outcome == "unchanged"
     assert memory.history.log()[-1].sequence == sequence
 
 

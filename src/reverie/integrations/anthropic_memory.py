@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
 from reverie.domain.text.escaping import NOT_CONFIRMED, escape_output, to_stored_edit
-from reverie.repositories.documents import Documents, Parts, normalize_line_ends, parse_path
+from reverie.repositories.documents import Documents, Parts, Texts, normalize_line_ends, parse_path
 from reverie.scoped import ScopedMemory
 
 try:
@@ -56,12 +56,12 @@ class _Commands:
         """Return a file with line numbers, or the contents of a folder, two levels deep."""
         path = _require_text(command, "path")
         parts = _parse_path(path)
-        kind = self._call_files(self._files.kind, parts)
-        if kind == "folder":
+        found = self._call_files(self._files.find, parts)
+        if parts not in found:
+            if parts and not found:
+                raise ToolError(_INVALID.format(path))
             return self._list_folder(path, parts)
-        text = None if kind is None else self._call_files(self._files.read, parts)
-        if text is None:
-            raise ToolError(_INVALID.format(path))
+        text = found[parts]
         lines = text.split("\n")
         if len(lines) > MOST_LINES:
             raise ToolError(f"File {path} exceeds maximum line limit of {MOST_LINES:,} lines.")
@@ -79,8 +79,13 @@ class _Commands:
         """Create a file."""
         path, text = _require_text(command, "path"), _require_text(command, "file_text")
         parts = _parse_path(path)
-        if not parts or not self._call_files(lambda: self._files.create(parts, text)):
-            raise ToolError(f"File {path} already exists")
+
+        def plan(present: Texts) -> Texts:
+            if not parts or _select_under(present, parts):
+                raise ToolError(f"File {path} already exists")
+            return {parts: text}
+
+        self._call_files(self._files.change, plan, "write")
         return f"File created successfully at: {path}"
 
     def str_replace(self, command: Any) -> str:
@@ -147,8 +152,13 @@ class _Commands:
         parts = _parse_path(path)
         if not parts:
             raise ToolError(f"Cannot delete the {ROOT} directory itself")
-        if not self._call_files(self._files.remove, parts):
-            raise ToolError(_MISSING.format(path))
+
+        def plan(present: Texts) -> Texts:
+            if not (gone := _select_under(present, parts)):
+                raise ToolError(_MISSING.format(path))
+            return dict.fromkeys(gone)
+
+        self._call_files(self._files.change, plan, "delete")
         return f"Successfully deleted {path}"
 
     def rename(self, command: Any) -> str:
@@ -157,11 +167,17 @@ class _Commands:
         parts, others = _parse_path(old), _parse_path(new)
         if not parts:
             raise ToolError(f"Cannot rename the {ROOT} directory itself")
-        outcome = self._call_files(lambda: self._files.move(parts, others))
-        if outcome == "taken":
-            raise ToolError(f"The destination {new} already exists")
-        if outcome == "missing":
-            raise ToolError(_MISSING.format(old))
+
+        def plan(present: Texts) -> Texts:
+            if not others or _select_under(present, others):
+                raise ToolError(f"The destination {new} already exists")
+            if not (files := _select_under(present, parts)):
+                raise ToolError(_MISSING.format(old))
+            if others[: len(parts)] == parts:
+                raise InvalidInput("a folder cannot be moved into itself: choose another path")
+            return dict.fromkeys(files) | {(*others, *each[len(parts) :]): files[each] for each in files}
+
+        self._call_files(self._files.change, plan, "rename")
         return f"Successfully renamed {old} to {new}"
 
     # -- inside ------------------------------------------------------------------------------------------
@@ -169,11 +185,15 @@ class _Commands:
     def _edit_file(self, path: str, change: Callable[[str], str]) -> str:
         """Change a file, and return its text."""
         parts = _parse_path(path)
-        after = self._call_files(lambda: self._files.edit(parts, change))
-        if after is not None:
-            return after
-        is_folder = self._call_files(self._files.kind, parts) == "folder"
-        raise ToolError(f"The path {path} is not a file." if is_folder else _INVALID.format(path))
+
+        def plan(present: Texts) -> Texts:
+            if (text := present.get(parts)) is None:
+                is_folder = not parts or _select_under(present, parts)
+                raise ToolError(f"The path {path} is not a file." if is_folder else _INVALID.format(path))
+            return {parts: change(text)}
+
+        self._call_files(self._files.change, plan, "write")
+        return self._call_files(self._files.read, parts) or ""
 
     def _list_folder(self, path: str, parts: Parts) -> str:
         found = self._call_files(lambda: self._files.listed(parts, depth=_DEPTH))
@@ -246,6 +266,11 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
     insert = _on_thread(_Commands.insert)
     delete = _on_thread(_Commands.delete)
     rename = _on_thread(_Commands.rename)
+
+
+def _select_under(files: Texts, path: Parts) -> Texts:
+    """Return the file at a path, or the files in the folder there."""
+    return {each: text for each, text in files.items() if each[: len(path)] == path}
 
 
 def _parse_path(path: str) -> Parts:

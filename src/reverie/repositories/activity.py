@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta, tzinfo
@@ -58,18 +57,16 @@ class ActivityLog:
         self._writer = writer
         self._zone = zone
         self._is_enabled = is_enabled
-        self._lock = ForkSafeLock()
-        self._added: dict[tuple[int, date], Counter[str]] = {}  # by process: a forked child counts separately
-        self._next = 0.0
+        self._added: dict[date, Counter[str]] = defaultdict(Counter)
+        self._lock = ForkSafeLock(self._reset_after_fork)
+        self._next = time.monotonic() + FLUSH_S
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add numbers by name to those of today."""
         if not self._is_enabled:
             return
         with self._lock:
-            self._added.setdefault((os.getpid(), self._get_today()), Counter()).update(counts)
-            if not self._next:
-                self._next = time.monotonic() + FLUSH_S
+            self._added[self._get_today()].update(counts)
             if time.monotonic() >= self._next:
                 self.flush()
 
@@ -77,14 +74,13 @@ class ActivityLog:
         """Write what was counted. A store that cannot be written is logged, and tried again later."""
         with self._lock:
             self._next = time.monotonic() + FLUSH_S
-            process = os.getpid()
-            for key in [key for key in self._added if key[0] == process]:
+            for day in list(self._added):
                 try:
-                    self._writer.retrying(lambda _, key=key: self._write_day(key))  # type: ignore[misc]
+                    self._writer.retrying(lambda _, day=day: self._write_day(day))  # type: ignore[misc]
                 except (StoreError, Conflict) as error:
                     _log.warning("the counters of the day could not be written: %s", error)
                     return
-                del self._added[key]
+                del self._added[day]
 
     def read(self, days: int) -> list[DayActivity]:
         """Return the last days, the earliest first, those without activity too."""
@@ -96,16 +92,17 @@ class ActivityLog:
 
     # -- inside ------------------------------------------------------------------------------------------
 
+    def _reset_after_fork(self) -> None:
+        self._added.clear()  # the parent writes it
+
     def _get_today(self) -> date:
         return self._writer.clock().astimezone(self._zone).date()
 
-    def _write_day(self, key: tuple[int, date]) -> None:
+    def _write_day(self, day: date) -> None:
         """Add the counters of a day to those that are stored; the first of a day removes those long past."""
-        store, day = self._writer.store, key[1]
-        name = f"{_PREFIX}{day}"
+        store, name = self._writer.store, f"{_PREFIX}{day}"
         before = store.cursor(name)
-        total = Counter(_parse_counts(before)) + self._added[key]
-        cursors: dict[str, str | None] = {name: json.dumps(total)}
+        cursors: dict[str, str | None] = {name: json.dumps(Counter(_parse_counts(before)) + self._added[day])}
         if before is None:
             oldest = f"{_PREFIX}{day - timedelta(days=KEPT_DAYS)}"
             cursors |= dict.fromkeys(each for each in store.cursors(_PREFIX) if each <= oldest)

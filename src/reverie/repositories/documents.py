@@ -12,7 +12,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar
 
 from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput
@@ -40,7 +39,6 @@ STORE_NAME = "memory-files"
 MAX_PATH_CHARS = 200
 """Characters of a path below the root."""
 
-_T = TypeVar("_T")
 _LINE_ENDS = defer_regex(r"\r\n?")
 _ENCODED = defer_regex(r"%(?:25|2[ef]|5c)", re.IGNORECASE)  # a percent sign, dot, slash or backslash
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -71,7 +69,7 @@ class Documents(WritingRepository):
         >>> from reverie import Memory
         >>> with Memory.open(":memory:") as memory:
         ...     files = memory.scoped("").documents()
-        ...     _ = files.create(("customers", "acme.md"), "Pays by invoice.")
+        ...     files.change(lambda present: {("customers", "acme.md"): "Pays by invoice."}, "write")
         ...     files.read(("customers", "acme.md")), memory.pages.names()
         ('Pays by invoice.', ['customers/acme.md'])
     """
@@ -103,15 +101,14 @@ class Documents(WritingRepository):
 
     # -- reading -----------------------------------------------------------------------------------------
 
-    def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        """Return whether a file or a folder is at a path; None for neither. The root always exists."""
+    def find(self, path: Parts = ()) -> dict[Parts, str]:
+        """Return the file at a path with its text, or all files in the folder there; the root always exists."""
         self._look()
-        return self._get_kind(path)
+        return self._find(path)
 
     def read(self, path: Parts) -> str | None:
         """Return the text of a file; None if there is no such file."""
-        self._look()
-        return self._find(path).get(path)
+        return self.find(path).get(path)
 
     def is_confirmed(self, path: Parts) -> bool:
         """Return whether a file is of a trusted origin, as far as that is known."""
@@ -125,10 +122,9 @@ class Documents(WritingRepository):
             path: The folder; empty for the root.
             depth: How many levels, 1 or more.
         """
-        self._look()
         folders: Counter[Parts] = Counter()
         entries: list[DocumentEntry] = []
-        for each, text in self._find(path).items():
+        for each, text in self.find(path).items():
             inside, size = each[len(path) :], len(text.encode())
             for end in range(1, min(len(inside), depth + 1)):
                 folders[inside[:end]] += size
@@ -140,101 +136,31 @@ class Documents(WritingRepository):
 
     # -- changing ----------------------------------------------------------------------------------------
 
-    def create(self, path: Parts, text: str) -> bool:
-        r"""Create a file.
+    def change(self, plan: Callable[[Mapping[Parts, str]], Texts], operation: Operation) -> None:
+        """Create, rewrite, move or remove files in one transaction, which overwrites no text of another writer.
 
         Args:
-            path: Its path.
-            text: Its text, up to 200,000 characters; line ends become `\n`.
-
-        Returns:
-            False if there is a file or folder of that name.
+            plan: Returns the new texts by path, None for a file to be removed, for the present texts of all files. It
+                is called again after a lost race; its errors are raised, and nothing is changed.
+            operation: The operation, for the journal.
 
         Raises:
-            InvalidInput: a file cannot have that name or text; the message says why.
-        """
-        text = normalize_line_ends(text)
-
-        def attempt(_: int) -> bool:
-            if self._get_kind(path) is not None:
-                return False
-            self._refuse_file_in_file(path)
-            self._change({path: None}, {path: text}, "write")
-            return True
-
-        return self._run_with_retries(attempt)
-
-    def edit(self, path: Parts, change: Callable[[str], str]) -> str | None:
-        """Change the text of a file in one transaction, which overwrites no text of another writer.
-
-        Args:
-            path: The file.
-            change: Returns the new text for the present one; called again after a lost race. Its errors are raised,
-                and nothing is changed.
-
-        Returns:
-            The text of the file now; None if there is no such file.
-
-        Raises:
-            InvalidInput: the file cannot have that text, or is read-only.
+            InvalidInput: the files cannot have these names or texts, or are read-only.
         """
 
-        def attempt(_: int) -> str | None:
-            old = self._find(path).get(path)
-            if old is None:
-                return None
-            new = normalize_line_ends(change(old))
-            if new == old:
-                return old
-            self._change({path: old}, {path: new}, "write")
-            return self._find(path).get(path)  # as it was stored: secrets may have been replaced
+        def attempt(_: int) -> None:
+            present = self._find(())
+            after = {path: text and normalize_line_ends(text) for path, text in plan(present).items()}
+            files = {path for path, text in (present | after).items() if text is not None}
+            folders = (path[:end] for path in files for end in range(1, len(path)))
+            if file := next((each for each in folders if each in files), None):
+                raise InvalidInput(f"{'/'.join(file)!r} is a file, and files cannot lie in it")
+            before = {path: present.get(path) for path in after}
+            if after != before:
+                self._change(before, after, operation)
 
-        return self._run_with_retries(attempt)
-
-    def remove(self, path: Parts) -> int:
-        """Remove a file, or a folder with its content.
-
-        Returns:
-            The number of files removed; 0 if there is no such file or folder.
-
-        Raises:
-            InvalidInput: it is the root, or read-only.
-        """
-        self._refuse_root(path)
-
-        def attempt(_: int) -> int:
-            files = self._find(path)
-            if files:
-                self._change(files, dict.fromkeys(files), "delete")
-            return len(files)
-
-        return self._run_with_retries(attempt)
-
-    def move(self, old: Parts, new: Parts) -> Literal["moved", "missing", "taken"]:
-        """Move a file, or a folder with its content, to another path.
-
-        Returns:
-            `missing` if there is nothing at `old`, `taken` if there is a file or folder at `new`.
-
-        Raises:
-            InvalidInput: it cannot be moved, or not to that path.
-        """
-        self._refuse_root(old)
-
-        def attempt(_: int) -> Literal["moved", "missing", "taken"]:
-            if self._get_kind(new) is not None:
-                return "taken"
-            files = self._find(old)
-            if not files:
-                return "missing"
-            if new[: len(old)] == old:
-                raise InvalidInput("a folder cannot be moved into itself: choose another path")
-            self._refuse_file_in_file(new)
-            moved = {(*new, *path[len(old) :]): text for path, text in files.items()}
-            self._change({**files, **dict.fromkeys(moved)}, {**dict.fromkeys(files), **moved}, "rename")
-            return "moved"
-
-        return self._run_with_retries(attempt)
+        self._look()
+        self._run_with_retries(attempt)
 
     # -- files ---------------------------------------------------------------------------------------------
 
@@ -332,25 +258,6 @@ class Documents(WritingRepository):
                     "write it into a separate file, or ask the owner"
                 )
         return "tool" if is_doubted else None
-
-    def _get_kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        files = self._find(path)
-        if path in files:
-            return "file"
-        return "folder" if files or not path else None
-
-    def _refuse_file_in_file(self, path: Parts) -> None:
-        for end in range(1, len(path)):
-            if self._get_kind(path[:end]) == "file":
-                raise InvalidInput(f"{'/'.join(path[:end])!r} is a file, and files cannot lie in it")
-
-    def _refuse_root(self, path: Parts) -> None:
-        if not path or (self.scope and path == (SHARED,)):
-            raise InvalidInput("this folder cannot be removed or renamed: name a path in it")
-
-    def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
-        self._look()
-        return super()._run_with_retries(attempt)
 
 
 # -- paths and names -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Key-value store for programs: JSON objects under keys in namespaces, each stored as a record.
 
 Values are set, read, replaced and deleted by key, and found by their words. People see them among the records, can edit
-them, and undo what a program did. The content of the record says in words what the value holds; its metadata has the
-value itself, as JSON, losslessly. A text of the value that a person changed is read with that change.
+them, and undo what a program did. The content of the record is the one text of the value, or the value as JSON; its
+metadata has the value itself, losslessly. What a person changes in the text or the JSON is read as the value.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ _SPARE = 16  # further hits to ask for, since some are left out afterwards
 _SHARE = 100  # a lifetime is renewed only if that adds a hundredth of it, or a minute
 _LEAST_GAIN = timedelta(minutes=1)
 
-_Path: TypeAlias = tuple[str | int, ...]
-
 _HOW = "kept-how"
 _VALUE = "kept-value"
 _OURS = defer_regex(r"kept(-how|-value(-\d+)?)?")
@@ -63,6 +61,8 @@ _UNPRINTED = defer_regex(r"[\x7f\ud800-\udfff]")
 _NOT_IN_A_CATEGORY = defer_regex(r"[^A-Za-z0-9_-]|(?<=-)-")
 _LONGEST_LABEL = 48
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
+
+
 _SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", "note", "summary"})
 """Keys that tell nothing about their values."""
 
@@ -516,11 +516,11 @@ def encode_item(
     """
     document = _redact_document(_encode_document(put.value), redactor)
     value = json.loads(document)
-    content = redactor.text(_render_content(put, value))
-    texts = (name for name, text in value.items() if isinstance(text, str) and clean_text(text) == content)
+    content = redactor.text(_render_content(put, value, document))
     how: dict[str, Any] = {}
-    if (text := next(texts, None)) is not None or (put.texts is None and len(content) < LONGEST_CONTENT):
-        how["edit"] = text
+    texts = (name for name, text in value.items() if isinstance(text, str) and clean_text(text) == content)
+    if (name := next(texts, None)) is not None or content == document:
+        how["edit"] = name
     if put.texts is not None and not any(text.strip() for text in put.texts):
         how["search"] = False
     if put.ttl is not None:
@@ -603,31 +603,17 @@ def _to_json_value(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def _render_content(put: PutItem, value: dict[str, Any]) -> str:
-    """Return the content of the record: the given texts, else the value as lines, else its address."""
-    text = _render_lines(value) if put.texts is None else "\n".join(put.texts)
-    if not _NOTHING.fullmatch(content := clean_text(text)[:LONGEST_CONTENT]):
+def _render_content(put: PutItem, value: dict[str, Any], document: str) -> str:
+    """Return the content of the record: the given texts, else the one text of the value or its JSON, else its address."""
+    texts = put.texts
+    if texts is None:
+        is_text = len(value) == 1 and _SPEAKING.issuperset(value)
+        text = next(iter(value.values()), "") if is_text or not value else document
+        texts = [text if isinstance(text, str) else document]
+    content = clean_text("\n".join(texts))[:LONGEST_CONTENT]
+    if not _NOTHING.fullmatch(content):
         return content
     return clean_text(" ".join((*put.namespace, put.key)))[:LONGEST_CONTENT].strip() or "(empty)"
-
-
-def _render_lines(value: dict[str, Any]) -> str:
-    leaves = list(_iterate_leaves(value))
-    if len(leaves) == 1 and isinstance(leaves[0][1], str) and _SPEAKING.issuperset(leaves[0][0]):
-        return leaves[0][1]
-    return "\n".join(
-        f"{'.'.join(map(str, path))}: {leaf if isinstance(leaf, str) else json.dumps(leaf, ensure_ascii=False)}"
-        for path, leaf in leaves
-    )
-
-
-def _iterate_leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
-    """Yield each text, number, truth value, null and empty container in a value, with its path."""
-    if isinstance(value, dict | list) and value:
-        for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _iterate_leaves(inner, (*path, step))
-    elif path:
-        yield path, value
 
 
 # -- a record becomes a value ----------------------------------------------------------------------------
@@ -649,7 +635,7 @@ def _decode_item(store_name: str, record: Record, *, score: float | None = None)
         return None
     how = how if isinstance(how, dict) else {}
     if "edit" in how:
-        _apply_edit(value, record.content, how["edit"])
+        value = _apply_edit(value, record.content, how["edit"])
     ttl = None
     with suppress(TypeError, ValueError, OverflowError):  # a person may have written something else there
         ttl = timedelta(seconds=how["ttl"]) if "ttl" in how else None
@@ -668,20 +654,12 @@ def _decode_item(store_name: str, record: Record, *, score: float | None = None)
     )
 
 
-def _apply_edit(value: dict[str, Any], content: str, name: str | None) -> None:
-    """Take what a person has changed in the content into the texts of a value.
-
-    Args:
-        value: The value.
-        content: The content as it is now.
-        name: The key of the text that is the whole content; None if the content lists the fields, each on a line.
-    """
-    texts = {} if name is None else {name: content}
+def _apply_edit(value: dict[str, Any], content: str, name: str | None) -> dict[str, Any]:
+    """Return the value with what a person has changed in the content: the text of that name; for None the JSON."""
     if name is None:
-        lines = [line.partition(": ") for line in content.split("\n")]
-        labels = [".".join(map(str, path)) for path, _ in _iterate_leaves(value)]
-        if [label for label, _, _ in lines] == labels:
-            texts = {label: text for label, _, text in lines}
-    for label, text in texts.items():
-        if isinstance(value.get(label), str) and clean_text(value[label]) != text:
-            value[label] = text
+        with suppress(ValueError, RecursionError):  # it is not JSON any more
+            edited = json.loads(content)
+            return edited if isinstance(edited, dict) else value
+    elif isinstance(value.get(name), str) and clean_text(value[name]) != content:
+        return {**value, name: content}
+    return value

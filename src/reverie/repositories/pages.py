@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 from reverie.context import retrieval
 from reverie.context.candidates import StaticContext
 from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.change import Change, Operation
-from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import join_page
 from reverie.domain.page import (
@@ -274,54 +274,14 @@ class Pages(WritingRepository):
         """
         if is_log(validate_page_name(name)):
             raise InvalidInput(f"page is {name!r}, which only grows: append to it")
-        from reverie.domain.similarity.three_way_merge import merge_text  # here: pages are mostly read
-
         longest = LONGEST_PAGE
         if self._is_living(name):
             longest += LONGEST_PARAGRAPH + 8 * self._settings.page_tokens
         text = _validate_page_text(text, name="text", longest=longest)
         base = None if expected is None else _validate_page_text(expected, name="expected", longest=longest)
-        if self._is_living(name):
-            return self._rewrite_living(lambda _: text, base, origin=origin, operation="write", note=reason)
-
-        def change(old: str) -> tuple[str, bool]:
-            before = old if base is None else base
-            return merge_text(before, text, old), old not in (before, text)
-
-        return self._rewrite_page(name, change, operation="write", note=reason)
-
-    def replace(
-        self, old: str, new: str, *, name: str = MEMORY, origin: Origin = "owner", reason: str = ""
-    ) -> PageWriteResult:
-        """Replace a piece of text that occurs exactly once in a page.
-
-        Args:
-            old: The piece, with as much of the text around it as makes it unique.
-            new: The new piece; empty to remove the old one.
-            name: The page.
-            origin: Who writes it; of records that are changed by it.
-            reason: The reason, for the journal.
-
-        Raises:
-            NotFound: there is no such page.
-            InvalidInput: the piece is empty, is not there, or is there more than once, or it is a log.
-        """
-        if is_log(validate_page_name(name)):
-            raise InvalidInput(f"page is {name!r}, which only grows: append to it, or edit its file by hand")
-        old = _validate_page_text(old, name="old", empty=False)
-        new = _validate_page_text(new, name="new")
-        if self._find_page(name) is None and not self._read_block(name):
-            raise NotFound(f"there is no page {name!r}: write it first, or see which names there are")
-
-        def change(text: str) -> tuple[str, bool]:
-            times = text.count(old)
-            if times != 1:
-                raise InvalidInput(
-                    f"the text to be replaced is {times} times in {name!r}: pass a piece that is there exactly once"
-                )
-            return text.replace(old, new), False
-
-        return self._rewrite_page(name, change, origin=origin, operation="replace", note=reason)
+        return self._rewrite_page(
+            name, lambda old: text, base=base, origin=origin, operation="write", note=reason
+        )
 
     def append(
         self,
@@ -371,9 +331,9 @@ class Pages(WritingRepository):
             )
         line = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip("\n")
 
-        def change(old: str) -> tuple[str, bool]:
+        def change(old: str) -> str:
             between = "" if not old or old.endswith("\n") else "\n"
-            return f"{old}{between}{line}\n", False
+            return f"{old}{between}{line}\n"
 
         return self._rewrite_page(name, change, operation="append", note=reason).page
 
@@ -421,22 +381,6 @@ class Pages(WritingRepository):
         self._living.compose_if_quiet([""])
         return read_block(self._store)
 
-    def _rewrite_living(
-        self, change: Callable[[str], str], base: str | None, **options: Any
-    ) -> PageWriteResult:
-        """Rewrite `MEMORY.md` with its block (see `LivingPages.edit`)."""
-        assert self._living is not None
-        self._refuse_scope()
-        edit = self._living.edit("", change, base, writer=self._writer, **options)
-        now = self._find_page(MEMORY)
-        at = self._resolve_moment() if now is None else now.updated_at
-        return PageWriteResult(
-            page=Page(name=MEMORY, content=edit.text, updated_at=at),
-            outcome=edit.outcome,
-            merged=edit.merged,
-            proposed=edit.proposed,
-        )
-
     def _refuse_scope(self) -> None:
         if self._scope:
             raise InvalidInput(
@@ -458,28 +402,41 @@ class Pages(WritingRepository):
     def _rewrite_page(
         self,
         name: str,
-        change: Callable[[str], tuple[str, bool]],
+        change: Callable[[str], str],
         *,
+        base: str | None = None,
         origin: Origin = "owner",
         operation: Operation,
         note: str,
     ) -> PageWriteResult:
-        """Rewrite a page by `change`, which returns the new text, and whether it merged."""
-        if self._is_living(name):
-            return self._rewrite_living(
-                lambda old: change(old)[0], None, origin=origin, operation=operation, note=note
+        """Rewrite a page by `change`, which returns the new text; it is merged if `base` is no longer the text."""
+        self._refuse_scope()
+        if self._living is not None and name == MEMORY:
+            edit = self._living.edit(
+                "", change, base, writer=self._writer, origin=origin, operation=operation, note=note
+            )
+            now = self._find_page(MEMORY)
+            at = self._resolve_moment() if now is None else now.updated_at
+            page = Page(name=MEMORY, content=edit.text, updated_at=at)
+            return PageWriteResult(
+                page=page, outcome=edit.outcome, merged=edit.merged, proposed=edit.proposed
             )
 
         def attempt(_: int) -> PageWriteResult:
             before = self._find_page(name)
             if before is None:
                 refuse_twin(name, self.names())
-            text, merged = change("" if before is None else before.content)
-            text = self._redactor.text(text)
-            if before is not None and text == before.content:
-                return PageWriteResult(page=before, outcome="unchanged", merged=merged)
+            old = "" if before is None else before.content
+            text = change(old)
+            merged = base is not None and old not in (base, text)
+            if base is not None and merged:
+                from reverie.domain.similarity.three_way_merge import merge_text  # here: few edits collide
+
+                text = merge_text(base, text, old)
             after = validate_page(Page(name=name, content=text, updated_at=self._resolve_moment()))
             after = redact_value(after, self._redactor, known=before is not None)
+            if before is not None and after.content == before.content:
+                return PageWriteResult(page=before, outcome="unchanged", merged=merged)
             self._writer.commit([Change(before=before, after=after)], operation=operation, note=note)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
             return PageWriteResult(page=after, outcome=outcome, merged=merged)

@@ -282,16 +282,13 @@ class PromptLog:
                 f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
         entry, contents = stored.entry, self._read_contents(stored.entry)
-        verdicts = {line.id: (line.verdict, line.recent) for line in entry.lines}
-        is_rebuilt = stored.parts is None
+        parts = _rebuild_parts(entry, contents) if stored.parts is None else stored.parts
         return ExplainedPrompt(
             entry=entry,
             question=stored.question,
             contents=contents,
-            text=_rebuild_text(entry, contents)
-            if is_rebuilt
-            else explain_parts(stored.parts or (), verdicts),
-            is_rebuilt=is_rebuilt,
+            text=explain_parts(parts, {line.id: (line.verdict, line.recent) for line in entry.lines}),
+            is_rebuilt=stored.parts is None,
         )
 
     def _read_contents(self, entry: PromptLogEntry) -> dict[str, str]:
@@ -312,19 +309,15 @@ class PromptLog:
         return state is not None and (self._scopes is None or state.scope in self._scopes)
 
 
-def _rebuild_text(entry: PromptLogEntry, contents: Mapping[str, str]) -> tuple[PromptLine, ...]:
+def _rebuild_parts(entry: PromptLogEntry, contents: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the rules and the recalled lines of a prompt whose exact text is no longer stored."""
-    rules = [("standing", name, _REASONS["standing"]) for name in entry.standing]
-    recalled = [
-        ("recalled", line.id, _VERDICT_REASONS[line.verdict])
-        for line in entry.lines
-        if line.verdict in _VERDICT_REASONS
-    ]
-    return tuple(
-        PromptLine(section, contents[name], estimate_tokens(contents[name]), name, reason)
-        for section, name, reason in (*rules, *recalled)
-        if name in contents
-    )
+    recalled = [line.id for line in entry.lines if line.verdict in _VERDICT_REASONS]
+    parts = {"standing": entry.standing, "recalled": recalled}
+    rows = {
+        name: [f"- [{each}] {contents[each]}" for each in ids if each in contents]
+        for name, ids in parts.items()
+    }
+    return [(name, "\n".join(lines)) for name, lines in rows.items() if lines]
 
 
 # -- writing -------------------------------------------------------------------------------------------

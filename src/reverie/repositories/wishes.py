@@ -6,10 +6,10 @@ A request names records and turns by their ids and has no content, so it quotes 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from reverie.context.gate import choose_settings, compute_chances
 from reverie.context.retrieval import Retriever
@@ -24,21 +24,8 @@ from reverie.repositories.records import SaveResult
 from reverie.search.hits import Hit
 from reverie.stores.writer import StoreWriter
 
-
-class SessionObserver(Protocol):
-    """Listener for the turns of a session. Only `save_wish` raises a `ReverieError`."""
-
-    def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
-        """Return the turns that are about to be added after the window, with signals in their metadata."""
-
-    def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
-        """Handle turns that have been stored; `shown` are the ids of what the session's prompts still contain."""
-
-    def find_wishes(self, turn: Turn) -> list[Wish]:
-        """Return what a turn of the user asks of the memory."""
-
-    def save_wish(self, text: str, turn: Turn) -> SaveResult:
-        """Save a statement that a stored turn asks to remember."""
+if TYPE_CHECKING:
+    from reverie.consolidation.rule_learning import RuleLearner
 
 
 MAX_ITEMS = 20
@@ -65,6 +52,19 @@ class ForgetRequest(JsonObject):
     asked_at: datetime
 
 
+_SENTENCES = {
+    "remember": "Nothing was saved: the message says nothing to remember.",
+    "forget": "Nothing about this is stored, so there is nothing to forget.",
+    "skip": "This message and its answer are not stored.",
+    "pause": "This conversation is off the record until it is resumed.",
+    "resume": "This conversation is recorded again.",
+}
+_REQUESTED = {
+    "forget": "Nothing is erased yet.",
+    "skip": "This message is not stored. The message before it is:",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WishResult:
     """What became of one wish.
@@ -81,31 +81,13 @@ class WishResult:
 
     def describe(self) -> str:
         """Return a sentence for the person and for the model that answers."""
-        match self.wish.name:
-            case "remember" if self.saved is not None:
-                record = self.saved.record
-                return f"Saved {record.kind} {record.id}: {record.content}"
-            case "remember":
-                return "Nothing was saved: the message says nothing to remember."
-            case "forget" if self.request is not None:
-                return f"Nothing is erased yet. {self._describe_request()}"
-            case "forget":
-                return "Nothing about this is stored, so there is nothing to forget."
-            case "skip" if self.request is not None:
-                return f"This message is not stored. The message before it is: {self._describe_request()}"
-            case "skip":
-                return "This message and its answer are not stored."
-            case "pause":
-                return "This conversation is off the record until it is resumed."
-            case "resume":
-                return "This conversation is recorded again."
-
-    def _describe_request(self) -> str:
-        assert self.request is not None
-        name, count = self.request.id, len(self.request.ids)
+        if self.saved is not None:
+            return f"Saved {self.saved.record.kind} {self.saved.record.id}: {self.saved.record.content}"
+        if self.request is None:
+            return _SENTENCES[self.wish.name]
         return (
-            f"Request {name} names {count} memories and turns. "
-            f"Confirm it with `reverie forget --request {name}` or in the web UI."
+            f"{_REQUESTED[self.wish.name]} Request {self.request.id} names {len(self.request.ids)} memories and turns. "
+            f"Confirm it with `reverie forget --request {self.request.id}` or in the web UI."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,7 +114,7 @@ def choose_recording(present: str, wishes: Sequence[Wish]) -> str:
 
 
 def split_by_recording(
-    drafts: Sequence[Turn], read_state: Callable[[], SessionState], listener: SessionObserver | None
+    drafts: Sequence[Turn], read_state: Callable[[], SessionState], listener: RuleLearner | None
 ) -> Iterator[tuple[str, list[Turn]]]:
     """Yield turns that are to be added in runs of one recording mode, as `choose_recording` returns it, each with it.
 
@@ -188,6 +170,13 @@ class ForgetRequests:
         ids = dict.fromkeys([*(hit.id for hit in found), *told, *filter(None, [turn])])
         return self.add([*ids]) if found else None
 
+    def propose_turn(self, turn: str) -> ForgetRequest | None:
+        """Store a request to erase a turn and what was learned from it; None if nothing of it is stored."""
+        store = self._writer.store
+        learned = [record.id for record in store.records(store.citing([turn])) if not record.archived]
+        told = [each.id for each in store.turns([turn]) if each.content != FORGOTTEN]
+        return self.add(told + learned) if told or learned else None
+
     def list(self) -> list[ForgetRequest]:
         """Return the requests that wait, the oldest first."""
         found = [
@@ -231,52 +220,41 @@ class ForgetRequests:
         writer.store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
 
 
-class WishFulfiller:
-    """Fulfilment of the wishes of one session."""
+def fulfil_wishes(
+    writer: StoreWriter,
+    recaller: Retriever,
+    learner: RuleLearner,
+    turns: Sequence[Turn],
+    earlier: Sequence[Turn],
+    *,
+    is_recorded: bool,
+) -> tuple[WishResult, ...]:
+    """Do what the last turn of the user asks for, if it is the owner's own word; return what became of each wish.
 
-    def __init__(self, writer: StoreWriter, recaller: Retriever, listener: SessionObserver) -> None:
-        """Fulfil with a writer of what is recorded, a search, and the listener that finds wishes and saves."""
-        self._writer = writer
-        self._recaller = recaller
-        self._listener = listener
+    Args:
+        writer: Writer of what is recorded.
+        recaller: Searches the memory.
+        learner: Finds wishes, and saves.
+        turns: Turns that were added, at least one of the user.
+        earlier: The window before them.
+        is_recorded: Whether they were stored.
+    """
+    *before, turn = (each for each in (*earlier, *turns) if each.role == "user")
+    last, own = before[-1] if before else None, turn.id if is_recorded else ""
+    requests = ForgetRequests(writer, recaller, turn.scope)
 
-    def fulfil(
-        self, turns: Sequence[Turn], earlier: Sequence[Turn], *, is_recorded: bool
-    ) -> tuple[WishResult, ...]:
-        """Do what the last turn of the user asks for, if it is the owner's own word.
-
-        Args:
-            turns: Turns that were added.
-            earlier: The window before them.
-            is_recorded: Whether they were stored.
-        """
-        window = [*earlier, *turns]
-        place = max(place for place, turn in enumerate(window) if turn.role == "user")
-        turn = window[place]
-        if turn.origin in UNTRUSTED:
-            return ()
-        before = window[:place]
-        return tuple(
-            self._fulfil(wish, turn, before, is_recorded) for wish in self._listener.find_wishes(turn)
-        )
-
-    def _fulfil(self, wish: Wish, turn: Turn, before: Sequence[Turn], is_recorded: bool) -> WishResult:
-        last = next((each for each in reversed(before) if each.role == "user"), None)
+    def fulfil(wish: Wish) -> WishResult:
+        saved, request = None, None
         if wish.name == "remember":
             text, said = (wish.text, turn) if wish.text or last is None else (last.content, last)
-            return WishResult(wish=wish, saved=self._listener.save_wish(text, said) if text else None)
-        own = turn.id if is_recorded else ""
-        requests = ForgetRequests(self._writer, self._recaller, turn.scope)
-        request = None
-        if wish.name == "forget":
+            saved = learner.save_wish(text, said) if text else None
+        elif wish.name == "forget":
             request = requests.propose(wish.text, turn=own)
         elif wish.name == "skip" and not wish.text and last is not None:
-            store = self._writer.store
-            learned = [record.id for record in store.records(store.citing([last.id])) if not record.archived]
-            told = [each.id for each in store.turns([last.id]) if each.content != FORGOTTEN]
-            if stored := told + learned:
-                request = requests.add(stored)
-        return WishResult(wish=wish, request=request)
+            request = requests.propose_turn(last.id)
+        return WishResult(wish=wish, saved=saved, request=request)
+
+    return () if turn.origin in UNTRUSTED else tuple(map(fulfil, learner.find_wishes(turn)))
 
 
 def _is_own_evidence(hit: Hit) -> bool:

@@ -9,12 +9,9 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import Enum
+from datetime import timedelta
 from functools import lru_cache
-from typing import Final
 
-from reverie.context import render
 from reverie.domain.category import is_within_category, validate_category
 from reverie.domain.entry import AGENT, SCOPE, Entry, validate_entry
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
@@ -41,16 +38,6 @@ LONGEST_QUERY = 10_000
 _UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _tokenize = lru_cache(maxsize=64)(tokenizer.tokenize)  # texts can be long
 _SEPARATORS = ("/", ":", ".")
-_EXPIRING_NAMED = 3
-
-
-class TtlDefault(Enum):
-    """Value of an argument that was not given, where None has a meaning of its own."""
-
-    TTL = "the namespace's own"
-
-
-DEFAULT: Final = TtlDefault.TTL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +80,7 @@ class WorkingMemory:
         key: str,
         data: str,
         *,
-        ttl: str | float | timedelta | TtlDefault | None = DEFAULT,
+        ttl: str | float | timedelta | None = "default",
         category: str | None = None,
         tags: Iterable[str] = (),
     ) -> Entry:
@@ -102,8 +89,8 @@ class WorkingMemory:
         Args:
             key: 1 to 200 characters; `/`, `:` and `.` separate segments for `list`.
             data: The text, up to 2,000,000 characters; may be empty.
-            ttl: How long: `"90s"`, `"10m"`, seconds, or a timedelta; None keeps it. Not given: 5 minutes
-                in a session, for ever in the agent's scratchpad, unless set otherwise.
+            ttl: How long: `"90s"`, `"10m"`, seconds, or a timedelta; None keeps it. `"default"` is 5 minutes in a
+                session, for ever in the agent's scratchpad, unless set otherwise.
             category: A slash path.
             tags: Labels.
 
@@ -116,7 +103,7 @@ class WorkingMemory:
             InvalidInput: an argument is not of its form; nothing was stored.
         """
         now = self._clock()
-        lives = self._default_ttl if isinstance(ttl, TtlDefault) else ttl
+        lives = self._default_ttl if ttl == "default" else ttl
         entry = Entry(
             namespace=self.namespace,
             key=key,
@@ -128,7 +115,10 @@ class WorkingMemory:
         )
         entry = redact_value(validate_entry(entry), self._redactor)
         if not self._store.put_entry(entry, capacity=self._capacity, now=now):
-            raise WorkingMemoryFull(self._describe_full_memory(now))
+            raise WorkingMemoryFull(
+                f"nothing was stored: {self.namespace!r} already has {self._capacity} entries, as many as it may; "
+                "delete or overwrite one"
+            )
         return entry
 
     def get(self, key: str) -> str | None:
@@ -172,16 +162,16 @@ class WorkingMemory:
         validate_count(limit, name="limit", most=MOST_HITS)
         if category is not None:
             validate_category(category)
-        wanted = normalize_labels(tags, name="tag")
         if query is not None:
-            query = clean_text(query)[:LONGEST_QUERY] if isinstance(query, str) else query
-            validate_text(query, name="query", longest=LONGEST_QUERY, empty=True)
+            text = clean_text(query)[:LONGEST_QUERY] if isinstance(query, str) else query
+            query = validate_text(text, name="query", longest=LONGEST_QUERY, empty=True)
+        wanted = frozenset(normalize_labels(tags, name="tag"))
         entries = self.list()
         allowed = [
             number
             for number, entry in enumerate(entries)
             if (category is None or is_within_category(entry.category, category))
-            and all(tag in entry.tags for tag in wanted)
+            and wanted.issubset(entry.tags)
         ]
         if query is None:
             newest = sorted((entries[n] for n in allowed), key=lambda entry: entry.stored_at, reverse=True)
@@ -210,18 +200,6 @@ class WorkingMemory:
         Call it before a text is split into several entries: a secret that was split would not be found.
         """
         return self._redactor.text(_UNSTORABLE.sub("\ufffd", text))
-
-    def _describe_full_memory(self, now: datetime) -> str:
-        entries = self._store.entries(self.namespace, now=now)
-        expiring = sorted((entry.expires_at, entry.key) for entry in entries if entry.expires_at is not None)[
-            :_EXPIRING_NAMED
-        ]
-        following = ", ".join(f"{key!r} in {render.format_countdown(at - now)}" for at, key in expiring)
-        return (
-            f"nothing was stored: {self.namespace!r} already has {len(entries)} entries, as many as it may; "
-            + (f"next to expire: {following}; " if following else "none of them expires; ")
-            + "delete or overwrite one"
-        )
 
 
 def _rank(question: str, entries: Sequence[Entry], allowed: Sequence[int], limit: int) -> list[RankedPassage]:

@@ -16,7 +16,7 @@ from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_values
 from reverie.llm.protocol import ToolSpec
-from reverie.repositories.working_memory import DEFAULT, WorkingMemory
+from reverie.repositories.working_memory import WorkingMemory
 from reverie.tools.records import MemoryOperations
 from reverie.tools.toolset import Tool, ToolResult, Toolset, escape_results
 from reverie.tools.trust_guard import OriginGuard
@@ -87,7 +87,7 @@ def build_entry_tools(
 ) -> Toolset:
     """Return the tools over entries of working memory in the words of a group: `working` or `scratchpad`."""
     names = {tool["operation"]: name for name, tool in _GROUPS[group].items()}
-    ttl = DEFAULT if group == "working" else None
+    ttl = "default" if group == "working" else None
     return _build_group(group, EntryOperations(working, now, ttl, names["read"], names["list"]))
 
 

@@ -17,7 +17,7 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.secrets.redactor import redact_secrets
 from reverie.domain.text import escaping
 from reverie.repositories.pages import Pages
-from reverie.repositories.working_memory import TtlDefault, WorkingMemory
+from reverie.repositories.working_memory import WorkingMemory
 from reverie.tools import rendering
 from reverie.tools.records import MemoryOperations, describe_change
 from reverie.tools.toolset import ToolResult
@@ -40,7 +40,7 @@ class EntryOperations:
 
     working: WorkingMemory
     now: Callable[[], datetime]
-    ttl: TtlDefault | None
+    ttl: str | None
     reading: str
     listing: str
 
@@ -197,9 +197,9 @@ class PageOperations:
         if name not in pages.names():
             raise NotFound(f"there is no page {name}; leave old out to begin it")
         old, new = escaping.to_stored_edit(text, old, new)
-        replace_once(text, old, new, where=name)
+        edited = replace_once(text, old, new, where=name)
         self.records.guard.check_page(name, new)
-        written = pages.replace(old, new, name=name, origin="agent")
+        written = pages.write(name, edited, expected=text, origin="agent")
         new = _to_stored_text(pages, name, new)
         if written.proposed:
             return ToolResult(

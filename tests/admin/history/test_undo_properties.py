@@ -138,7 +138,9 @@ OPERATIONS: dict[str, Callable[[World, int, int], Any]] = {
         (*LOGS, *PAGES)[n % 4], f"{SENTENCES[m % len(SENTENCES)]} ({n})",
         source=f"turn {m}" if n % 4 < len(LOGS) else "",
     ),
-    "replace": lambda w, n, m: w.memory.pages.replace(LINES[n % 5], LINES[m % 5], name=PAGES[n % 2]),
+    "replace": lambda w, n, m: w.memory.pages.write(
+        PAGES[n % 2], w.memory.pages.read(PAGES[n % 2]).replace(LINES[n % 5], LINES[m % 5])
+    ),
     "delete page": lambda w, n, m: w.memory.pages.delete((*PAGES, *LOGS)[n % 4]),
     "undo": lambda w, n, m: w.memory.history.undo(w.memory._store.sequence() - n % 9),
     "undo batch": lambda w, n, m: w.memory.history.undo(batch=w.memory._store.sequence() - n % 9),

@@ -99,7 +99,7 @@ def _archive(world: World, scoped: ScopedMemory, which: int) -> None:
 def _keep(world: World, scoped: ScopedMemory, text: str) -> None:
     scoped.scratchpad.set("note", text)
     scoped.key_value("app").put(("values",), "tone", {"text": text})
-    scoped.documents().create(("notes.txt",), text)
+    scoped.documents().change(lambda present: {("notes.txt",): text}, "write")
 
 
 def _write(world: World, scoped: ScopedMemory, text: str) -> None:

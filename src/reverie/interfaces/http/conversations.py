@@ -23,7 +23,7 @@ from reverie.interfaces.http.operations import (
 )
 from reverie.repositories.prompt_log import explain_pack
 from reverie.repositories.wishes import WishResult
-from reverie.repositories.working_memory import DEFAULT, WorkingMemory
+from reverie.repositories.working_memory import WorkingMemory
 from reverie.session import Session
 
 OPERATIONS = OperationList(group="Conversations")
@@ -221,7 +221,7 @@ def get_entry(call: Call) -> OperationAnswer[schemas.EntryOutput]:
 def set_entry(call: Call, given: schemas.EntryInput) -> OperationAnswer[schemas.EntryOutput]:
     """Store a value of working memory, in place of what was there."""
     options = given.model_dump(include={"category", "tags"})
-    ttl = given.ttl if "ttl" in given.model_fields_set else DEFAULT
+    ttl = given.ttl if "ttl" in given.model_fields_set else "default"
     entry = _open_working_memory(call).set(call.path["key"], given.data, ttl=ttl, **options)
     return answer_value(_serialize_entry(entry))
 
