@@ -27,7 +27,6 @@ from reverie.files.claim import claim_folder
 from reverie.files.names import resolve_path
 from reverie.files.profile import Profile
 from reverie.reader import create_searcher
-from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
@@ -149,12 +148,11 @@ class Memory(ScopedMemory):
         living = LivingPages(writer, settings)
         records = RecordRepository(writer, zone=settings.zone, keep_secrets=settings.keep_secrets)
         self._judge = PairJudge(writer, self._index, self._vectors) if is_recording else None
-        activity = ActivityLog(writer, zone=settings.zone, is_enabled=is_recording)
         learner = RuleLearner(
             store, records.acting(RULES), settings=settings, clock=clock, zone=settings.zone
         )
         opener = _SessionOpener(
-            writer, searcher, settings, self._profile, self._judge, learner, activity, living, followers
+            writer, searcher, settings, self._profile, self._judge, learner, living, followers
         )
         parts = MemoryParts(
             writer=writer,
@@ -165,7 +163,6 @@ class Memory(ScopedMemory):
             records=records,
             learner=learner,
             sessions=SessionPool(opener.open, clock=clock, idle=timedelta(minutes=settings.idle_minutes)),
-            activity=activity,
             living=living,
         )
         self._lock = ForkSafeLock()
@@ -316,7 +313,6 @@ class Memory(ScopedMemory):
             if self._cache is not None:
                 closing.callback(self._cache.close)
             closing.callback(self._store.close)
-            closing.callback(self._parts.activity.flush)
             closing.callback(self._index.close)
             if self._vectors is not None:
                 closing.callback(self._vectors.close)
@@ -384,7 +380,6 @@ class Memory(ScopedMemory):
             files=self.folder,
             get_layout=lambda: "records" if self._resolve_files() == "records" else "pages",
             profile=None if self._profile is None else self._profile.folder,
-            activity=self._parts.activity,
             flush_sessions=self._parts.sessions.flush,
             living=self._parts.living,
             requests=self.forget_requests,
@@ -523,7 +518,6 @@ class _SessionOpener(NamedTuple):
     profile: Profile | None
     judge: PairJudge | None
     learner: RuleLearner
-    activity: ActivityLog
     living: LivingPages
     followers: _Followers
 
@@ -543,7 +537,6 @@ class _SessionOpener(NamedTuple):
             look=self._prepare_context,
             listener=self.learner if is_recording else None,
             open_transient=self._create_transient_writer if is_recording else None,
-            count=self.activity.count,
         )
 
     def _create_transient_writer(self, session: str) -> StoreWriter:

@@ -23,7 +23,6 @@ from reverie.domain.scope import (
 )
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_count
-from reverie.repositories.activity import ActivityLog
 from reverie.search.hits import SOURCES, Hit, SearchMode, SearchRequest, Source, Unit
 from reverie.search.ranking import RankingSettings
 from reverie.search.searcher import Searcher, to_scoring_settings
@@ -69,7 +68,6 @@ class MemoryReader:
         self._store = store
         self._searcher = searcher
         self._clock = clock
-        self._activity: ActivityLog | None = None
         self._judge: PairJudge | None = None
 
     def __repr__(self) -> str:
@@ -91,7 +89,7 @@ class MemoryReader:
             settings=self.settings,
             clock=self._clock,
         )
-        reader._activity, reader._judge = self._activity, self._judge
+        reader._judge = self._judge
         return reader
 
     # -- single items ------------------------------------------------------------------------------------
@@ -248,8 +246,6 @@ class MemoryReader:
                     "gen_ai.memory.records",
                     [{"id": hit.id, "content": hit.content, "score": hit.score} for hit in hits],
                 )
-        if self._activity is not None and query is not None:
-            self._activity.count({"search": 1, "search.nothing": int(not hits)})
         return hits
 
     def left_out(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +24,6 @@ from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock
 from reverie.reader import MemoryReader
-from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import (
     NOTE_FIELDS,
@@ -72,7 +70,6 @@ class MemoryParts(NamedTuple):
     records: RecordRepository
     learner: RuleLearner
     sessions: SessionPool
-    activity: ActivityLog
     living: LivingPages
 
     def acting(self, actor: str) -> MemoryParts:
@@ -116,7 +113,6 @@ class ScopedMemory(MemoryReader):
             clock=parts.writer.clock,
         )
         self._parts = parts
-        self._activity = parts.activity
         self._judge = parts.judge
         self.forget_requests = ForgetRequests(parts.writer, parts.searcher, scope)
         self.scratchpad = WorkingMemory(
@@ -184,9 +180,7 @@ class ScopedMemory(MemoryReader):
             StoreUnavailable: it could not be written; nothing was changed.
         """
         record = NewRecord(content=content, scope=self.scope, **fields)
-        (result,) = self._trace_save(lambda: [self._parts.records.save(record)])
-        self._parts.activity.count({f"save.{result.outcome}": 1})
-        return result
+        return self._trace_save(lambda: [self._parts.records.save(record)])[0]
 
     def save_many(
         self,
@@ -210,9 +204,7 @@ class ScopedMemory(MemoryReader):
         given = validation.validate_values(records, name="records", of="texts, records or mappings")
         progress = validation.validate_progress(progress)
         notes = [self._add_scope(each) for each in given]
-        results = self._trace_save(lambda: self._parts.records.save_many(notes, progress=progress))
-        self._parts.activity.count(Counter(f"save.{result.outcome}" for result in results))
-        return results
+        return self._trace_save(lambda: self._parts.records.save_many(notes, progress=progress))
 
     def promote(self, id: str, *, to: str = "") -> SaveResult:
         """Copy a record to a wider scope that contains this one. The record itself stays.

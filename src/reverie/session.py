@@ -74,7 +74,6 @@ class Session:
         look: Called with these scopes before a prompt is made; imports what a person changed in the files.
         listener: Receives the turns that are added; None for no listener.
         open_transient: Returns a writer for what is off the record, with the stored turns; it is lost with the process.
-        count: Receives numbers of what was done, by name.
 
     Raises:
         InvalidInput: the id or scope is not of its form.
@@ -92,7 +91,6 @@ class Session:
         look: Callable[[Sequence[str]], None] = lambda scopes: None,
         listener: RuleLearner | None = None,
         open_transient: Callable[[str], StoreWriter] | None = None,
-        count: Callable[[Mapping[str, int]], None] = lambda counts: None,
     ) -> None:
         self.id = validate_session_id(id)
         self.wishes: tuple[WishResult, ...] = ()
@@ -110,7 +108,6 @@ class Session:
         self._look = look
         self._listener = listener
         self._open_transient = open_transient
-        self._count = count
         self._lock = ForkSafeLock(self._reset_after_fork)
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
         self._stored: SessionState | None = None
@@ -366,7 +363,6 @@ class Session:
                 self._prompts[given.now_at] = given, pack
                 begin = given.replay[0].position if given.replay else given.now_at
                 self._shown.add([*pack.hits, *pack.standing], since=begin, at=given.now_at)
-            self._count({"prompt": 1})
         return pack
 
     def redact_text(self, text: str) -> str:

@@ -15,9 +15,7 @@ from reverie.admin.stats import Stats, compute_stats, count_failures
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
-from reverie.domain.text.validation import validate_count
 from reverie.files.names import resolve_path
-from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.prompt_log import PromptLog
 from reverie.repositories.records import RecordRepository
 from reverie.repositories.wishes import ForgetRequests
@@ -59,7 +57,6 @@ class Administration:
         files: The readable files; None where none are kept.
         get_layout: Returns which files a folder has.
         profile: The folder of the profile; None for none.
-        activity: Counters by day.
         flush_sessions: Callback that stores what open sessions hold, and returns them.
         requests: Requests to forget.
         learner: Learns from imported turns of the owner.
@@ -77,7 +74,6 @@ class Administration:
         files: MemoryFolder | None,
         get_layout: Callable[[], Layout],
         profile: Path | None,
-        activity: ActivityLog,
         flush_sessions: Callable[[], Iterable[Session]],
         living: LivingPages,
         requests: ForgetRequests,
@@ -94,7 +90,6 @@ class Administration:
         self._files = files
         self._get_layout = get_layout
         self._profile = profile
-        self._activity = activity
         self._flush_sessions = flush_sessions
         self._living = living
         self._requests = requests
@@ -137,15 +132,6 @@ class Administration:
         if timeout is None:
             return self._vectors.embed_waiting()
         return self._vectors.embed_waiting(timeout_s=parse_duration(timeout, name="timeout").total_seconds())
-
-    def activity(self, *, days: int = 30) -> list[DayActivity]:
-        """Return how much was searched, saved and put into prompts on each of the last days, the earliest first.
-
-        Args:
-            days: How many days, today included, 1 to 400.
-        """
-        validate_count(days, name="days", least=1, most=KEPT_DAYS)
-        return self._activity.read(days)
 
     @cached_property
     def prompts(self) -> PromptLog:

@@ -604,13 +604,15 @@ def _to_json_value(value: object) -> Any:
 
 
 def _render_content(put: PutItem, value: dict[str, Any], document: str) -> str:
-    """Return the content of the record: the given texts, else the one text of the value or its JSON, else its address."""
-    texts = put.texts
-    if texts is None:
-        is_text = len(value) == 1 and _SPEAKING.issuperset(value)
-        text = next(iter(value.values()), "") if is_text or not value else document
-        texts = [text if isinstance(text, str) else document]
-    content = clean_text("\n".join(texts))[:LONGEST_CONTENT]
+    """Return the content of the record: the given texts, else the value as a text or JSON, else its address."""
+    text = document if value else ""
+    if put.texts is not None:
+        text = "\n".join(put.texts)
+    elif (
+        len(value) == 1 and isinstance(only := next(iter(value.values())), str) and value.keys() <= _SPEAKING
+    ):
+        text = only
+    content = clean_text(text)[:LONGEST_CONTENT]
     if not _NOTHING.fullmatch(content):
         return content
     return clean_text(" ".join((*put.namespace, put.key)))[:LONGEST_CONTENT].strip() or "(empty)"

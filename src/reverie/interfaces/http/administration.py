@@ -161,12 +161,6 @@ def get_all_stats(call: Call) -> OperationAnswer[dict[str, Any]]:
     return OperationAnswer(call.memory.admin.stats())
 
 
-@OPERATIONS.add("GET", "/v1/activity", "admin", is_whole=True)
-def get_activity(call: Call[schemas.ActivityQuery]) -> OperationAnswer[schemas.Items[schemas.DayOutput]]:
-    """Return the activity of each of the last days."""
-    return OperationAnswer({"items": call.memory.admin.activity(days=call.query.days)})
-
-
 @OPERATIONS.add("GET", "/v1/scopes", "read")
 def list_scopes(call: Call[Empty]) -> OperationAnswer[dict[str, dict[str, int]]]:
     """Return the number of live records of each scope within that of the token."""

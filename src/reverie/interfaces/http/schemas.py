@@ -24,7 +24,6 @@ from reverie.domain.living_page import Line
 from reverie.domain.record import NOTHING, Kind, Layer, Origin
 from reverie.interfaces.http.operations import Form, ScopeQuery
 from reverie.interfaces.http.tokens import Right, Token, TokenRegistry
-from reverie.repositories.activity import KEPT_DAYS, DayActivity
 from reverie.repositories.prompt_log import PromptLine, PromptLogEntry, PromptLogLine
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.repositories.subjects import Subject as NamedSubject
@@ -556,16 +555,6 @@ class PlanOutput(derive(Plan, without=("proposals", "cursors"))):  # type: ignor
     refused: list[dict[str, str]]
     usage: dict[str, int]
     applied: int | None
-
-
-class ActivityQuery(Form):
-    """Query of the activity by day."""
-
-    days: Annotated[int, Field(ge=1, le=KEPT_DAYS)] = 30
-
-
-class DayOutput(derive(DayActivity)):  # type: ignore[misc]
-    """Activity of one day."""
 
 
 class TokenInput(derive(TokenRegistry.create)):  # type: ignore[misc]
