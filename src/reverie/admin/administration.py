@@ -22,8 +22,8 @@ from reverie.repositories.wishes import ForgetRequests
 from reverie.search.index.search_index import SearchIndex
 from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages
-from reverie.stores.protocol import StoreOnServer, StoreProblem
-from reverie.stores.redacting import unwrap
+from reverie.stores.protocol import StoreProblem
+from reverie.stores.redacting import get_server_store, unwrap
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import Cursors, StoreWriter
 
@@ -405,8 +405,8 @@ class Administration:
         """
         from reverie.files.exchange import FileExchange  # here: only a memory in a database needs it
 
-        store = unwrap(self._store)
-        if not isinstance(store, StoreOnServer):
+        store = get_server_store(self._store)
+        if store is None:
             place = "in no folder" if self._path is None else f"in {str(self._path)!r}: edit its files there"
             raise InvalidInput(f"Files are exchanged with a memory in a database. This one is {place}.")
         root = resolve_path(folder, name="folder")

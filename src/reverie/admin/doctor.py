@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NamedTuple, get_args
 
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
@@ -410,20 +410,6 @@ def _compare_file(store: Store, state: FileState, disk: AtomicFolder, path: str)
 # -- an open memory -----------------------------------------------------------------------------------------
 
 
-@runtime_checkable
-class RepairableStore(Protocol):
-    """Store that can repair itself from what can be read of it."""
-
-    def repair(self) -> RepairReport | None:
-        """Repair what `check` calls repairable; return a report if the store was replaced by a copy."""
-
-    def refresh_analyses(self) -> None:
-        """Store the words that the analyzer makes of every text."""
-
-    def find_stale_analyses(self) -> Sequence[str]:
-        """Return the ids of things whose stored words differ from what the analyzer makes of them."""
-
-
 @dataclass(kw_only=True)
 class Doctor:
     """Check and repair of one open memory.
@@ -512,8 +498,6 @@ class Doctor:
         if problems:
             return
         self._checked["changes"] = self.store.sequence()
-        if not isinstance(self.store, RepairableStore):
-            return
         if ids := tuple(self.store.find_stale_analyses()):
             yield build_finding(
                 "words-outdated",
@@ -587,10 +571,10 @@ class Doctor:
                     set_modes(self.path)
                 case "leftovers" if self.path is not None:
                     remove_leftovers(self.path)
-                case "database" if isinstance(self.store, RepairableStore):
+                case "database":
                     report = self.store.repair()
                     return [] if report is None else build_repair_findings(report)
-                case "words" if isinstance(self.store, RepairableStore):
+                case "words":
                     self.store.refresh_analyses()
                 case "index":
                     self.index.rebuild()

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from reverie.domain.filter import Filter
 from reverie.search.index.candidates import IndexStatus
 from reverie.search.index.search_index import SearchIndex
-from reverie.stores.protocol import ServerStatus, Store, StoreOnServer
-from reverie.stores.redacting import unwrap
+from reverie.stores.base import ServerStatus
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import get_server_store
 
 if TYPE_CHECKING:
     from reverie.search.vectors.vector_index import VectorStatus
@@ -82,7 +83,7 @@ def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path
     live = Filter(alive_at=now)
     by_kind = store.tally("kind", live)
     sessions = store.sessions()
-    inner = unwrap(store)
+    on_server = get_server_store(store)
     return Stats(
         records=sum(by_kind.values()),
         archived=sum(store.tally("kind", Filter(archived=True)).values()),
@@ -97,7 +98,7 @@ def compute_stats(store: Store, index: SearchIndex, *, now: datetime, path: Path
         failed=count_failures(store),
         index=index.status(),
         path=path,
-        server=inner.server_status() if isinstance(inner, StoreOnServer) else None,
+        server=None if on_server is None else on_server.server_status(),
     )
 
 

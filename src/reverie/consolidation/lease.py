@@ -14,8 +14,8 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import ReverieError
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import LeasingStore, Store
-from reverie.stores.redacting import unwrap
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import get_server_store
 
 _log = logging.getLogger("reverie")
 
@@ -37,8 +37,7 @@ class DreamLease:
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
-        unwrapped = unwrap(store)
-        self._leases = unwrapped if isinstance(unwrapped, LeasingStore) else None
+        self._leases = get_server_store(store)
         self._clock = clock
         self._token = secrets.token_hex(6)
         self._lock = ForkSafeLock()  # the threads of a process work one after the other

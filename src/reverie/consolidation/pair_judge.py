@@ -29,8 +29,9 @@ from reverie.domain.similarity.pair_model import (
 from reverie.domain.text.tokenizer import tokenize
 from reverie.repositories.records import COMPATIBLE
 from reverie.search.index.search_index import SearchIndex
+from reverie.stores.base import NestedChange
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import NestedChange, iter_rows_forwards, read_or_none
+from reverie.stores.protocol import iter_rows_forwards, read_or_none
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:

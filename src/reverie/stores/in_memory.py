@@ -20,9 +20,9 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.passage import Analyse
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.base import NestedChange
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, enter, leave, using_connections
-from reverie.stores.protocol import NestedChange
 from reverie.stores.sqlite.connections import Connections, open_connection
 from reverie.stores.sqlite.database_file import create_schema
 from reverie.stores.sqlite.derived import DerivedDatabase

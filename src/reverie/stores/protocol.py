@@ -1,31 +1,40 @@
-"""The protocol of a store.
+"""The base of every store, with what it has to do.
 
 A store keeps records, turns, sessions, pages and working-memory entries, changes them only in
 transactions, and writes a journal row for every change of a record, turn, session, page or paragraph in
 that same transaction. It decides nothing: duplicates, relevance and due work are decided above it.
 
-To add a store, write a class with these methods and run on it `StoreContract` and `StoreStateMachine` of
+To add a store, write a class with the abstract methods and run on it `StoreContract` and `StoreStateMachine` of
 `tests.support.contract.suite`, which the source distribution has.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import StoreCorrupt
+from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import CollectionStats, Passage, Searchable
+from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.passage import SEARCHABLE, Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
+from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.base import MARKED, Conditions, CopiedRow, Unjournaled, format_limit, translating_damage
+from reverie.stores.codec import ENTRIES, TABLES, Row, UnreadableRow, count_positions
+
+if TYPE_CHECKING:
+    from reverie.stores.sqlite.derived import DerivedDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,43 +67,6 @@ class RepairReport:
     lost: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerStatus:
-    """Health of the server of a memory, as this process sees it.
-
-    Attributes:
-        version: Version of the server.
-        round_trip_ms: How long a query takes that does nothing.
-        connections: Connections that this process has open, for all its memories in the database.
-        idle_connections: How many of them are not in use.
-        most_connections: How many it may open.
-        waiting_calls: Calls that wait for a connection.
-        lost_connections: Connections that were lost or refused since the process began.
-        memories: Memories in the database.
-        workers: Processes of `reverie worker` that were heard of within a minute.
-        due: Memories at which a worker has to look.
-        due_for_s: How long the first of them has waited, in seconds.
-        failing: Memories whose background work failed last time.
-        standbys: Standbys that follow the server.
-        standby_lag_s: How far the last of them is behind, in seconds; None if it is not, or the role may not know.
-    """
-
-    version: str
-    round_trip_ms: float
-    connections: int
-    idle_connections: int
-    most_connections: int
-    waiting_calls: int
-    lost_connections: int
-    memories: int
-    workers: int
-    due: int
-    due_for_s: float
-    failing: int
-    standbys: int
-    standby_lag_s: float | None
-
-
 _log = logging.getLogger("reverie")
 
 Key = TypeVar("Key", int, str | int)
@@ -118,15 +90,35 @@ class CommitOptions(JournalNote, total=False):
     expected: Mapping[str, str | None] | None
 
 
-class Store(Protocol):
+_CHUNK = 500  # values in one statement
+# Not the bare column: SQLite would scan a whole log by its index to find one key.
+_LIVE = {"record": "it.archived_at IS NULL", "turn": "true", "paragraph": f"it.page || '' = '{HISTORY}'"}
+
+
+class Store(ABC):
     """A store. Safe to use from several threads; several processes may open the same one.
 
     Every method may raise `StoreUnavailable` (disk full, read-only, locked too long) and, where it reads
     rows, `StoreCorrupt`. A method that raises has changed nothing.
+
+    Queries are alike for all databases. A table of things has the name of `TABLES`; others are `journal`, `entries`,
+    `cursors`, `counters` and `tombstones`.
+
+    Attributes:
+        is_on_server: Whether it is on a server, which keeps logs and copies that the store cannot reach.
     """
+
+    is_on_server: ClassVar[bool] = False
+
+    _TALLIED: ClassVar[Mapping[str, tuple[str, str]]]
+    """Columns by which records are counted, each with what is joined for it."""
+
+    _analyse: Analyse
+    _derived: DerivedDatabase
 
     # -- changing ------------------------------------------------------------------------------------
 
+    @abstractmethod
     def commit(
         self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
@@ -147,6 +139,7 @@ class Store(Protocol):
                 cursor has not its `expected` value.
         """
 
+    @abstractmethod
     def erase(
         self,
         edits: Sequence[Change],
@@ -177,7 +170,14 @@ class Store(Protocol):
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Return those of some marks that `erase` has stored."""
+        found: set[str] = set()
+        for start in range(0, len(marks), _CHUNK):
+            where = self._where("tombstones")
+            where.add_any("it.mark", marks[start : start + _CHUNK])
+            found.update(mark for (mark,) in self._read("it.mark", "tombstones", where))
+        return found
 
+    @abstractmethod
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs.
 
@@ -187,6 +187,7 @@ class Store(Protocol):
 
     # -- reading ---------------------------------------------------------------------------------------
 
+    @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state, with one sequence number, until the block ends.
 
@@ -194,6 +195,7 @@ class Store(Protocol):
         Blocks can be nested: the outermost counts. A change inside a block raises `RuntimeError`.
         """
 
+    @abstractmethod
     def sequence(self) -> int:
         """Return the number of the newest journal row; 0 if there is none. Cheap: every search calls it."""
 
@@ -202,6 +204,9 @@ class Store(Protocol):
 
         Clocks are set back now and then: it is the last number, not the latest time.
         """
+        where = self._where("journal")
+        where.add("it.at <= ?", to_microseconds(moment))
+        return int(self._read("coalesce(max(it.sequence), 0)", "journal", where)[0][0])
 
     def journal(
         self,
@@ -226,7 +231,14 @@ class Store(Protocol):
             limit: The largest number of rows.
             newest_first: Use descending order, so that `limit` keeps the newest.
         """
+        where = self._where("journal")
+        where.add("it.sequence > ?", after)
+        if until is not None:
+            where.add("it.sequence <= ?", until)
+        where.add_span("it.at", earliest, latest)
+        return self._select_changes(where, id, "DESC" if newest_first else "ASC", limit)
 
+    @abstractmethod
     def citing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids of values of which a version in the journal names one of these ids, by ascending key.
 
@@ -244,12 +256,26 @@ class Store(Protocol):
         Raises:
             StoreCorrupt: a row cannot be read; the message names it.
         """
+        return self._fetch("record", wanted)
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
+        return next(iter(self.records_like([(scope, fingerprint)])), None)
 
     def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
         """Return the live records with one of these scopes and fingerprints, in any order."""
+        found: list[Record] = []
+        for start in range(0, len(marks), _CHUNK):
+            some = marks[start : start + _CHUNK]
+            where = self._where("records")
+            where.add("it.archived_at IS NULL")
+            if len(some) == 1:
+                where.add("it.fingerprint = ? AND it.scope = ?", *reversed(some[0]))
+            else:
+                pairs = ", ".join(["(?, ?)"] * len(some))
+                where.add(f"(it.scope, it.fingerprint) IN (VALUES {pairs})", *chain.from_iterable(some))
+            found += self._select("record", where, "it.key")
+        return found
 
     def find(
         self,
@@ -271,12 +297,24 @@ class Store(Protocol):
             limit: The largest number of records; None for all.
             offset: The number of records to skip.
         """
+        where = self._where("records")
+        where.add_record_filter(wanted, containing)
+        column = where.created_at if order == "created" else "it.updated_at"
+        # The plus keeps SQLite from reading all records in the order of time; headlines are few.
+        by_time = f"{'+' if wanted.headlines else ''}{column} DESC, it.key DESC"
+        return self._scan("record", where, by_time, limit=limit, offset=offset)
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
         """Count the records that match a filter by category, tag, kind or scope.
 
         Records without a category are counted under the empty text.
         """
+        where = self._where("records")
+        where.add_record_filter(wanted)
+        column, joined = self._TALLIED[what]
+        # Not grouped: SQLite would sort all records first, and take three times as long.
+        rows = self._rows(f"SELECT {column} FROM {self._name('records')}{joined} WHERE {where}", where.values)
+        return dict(sorted(Counter(name for (name,) in rows).items()))
 
     # -- conversations -------------------------------------------------------------------------------
 
@@ -293,13 +331,33 @@ class Store(Protocol):
         Of a session, the turns from position `start` up to, not including, `stop`; a negative `start` counts from
         the end. An unknown session has none.
         """
+        if wanted is not None:
+            return self._fetch("turn", wanted)
+        if session is None:
+            raise InvalidInput("neither turns nor a session are named: pass ids, or session=")
+        where = self._where("turns")
+        where.add_sessions([session])
+        if start < 0 and stop is None:
+            return self._select("turn", where, "it.position DESC", limit=-start)[::-1]
+        if start < 0 or (stop is not None and stop < 0):
+            ((last,),) = self._read("max(it.position)", "turns", where)
+            start, stop, _ = slice(start, stop).indices(count_positions(last, session))
+        where.add("it.position >= ?", start)
+        if stop is not None:
+            where.add("it.position < ?", stop)
+        return self._select("turn", where, "it.position")
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
         """Yield every turn that matches a filter, newest first."""
+        where = self._where("turns")
+        where.add_turn_filter(wanted, containing)
+        return self._scan("turn", where, "it.at DESC, it.key DESC")
 
     def session(self, id: str) -> SessionState | None:
         """Return the state of a session; None if there is no such session."""
+        return next(iter(self._fetch("session", [id])), None)
 
+    @abstractmethod
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
@@ -309,6 +367,9 @@ class Store(Protocol):
 
     def pages(self, names: Sequence[str] | None = None) -> list[Page]:
         """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
+        if names is not None:
+            return self._fetch("page", names)
+        return self._select("page", self._where("pages"), "it.id")
 
     def paragraphs(
         self,
@@ -321,6 +382,15 @@ class Store(Protocol):
 
         A negative `start` counts from the end. An unknown log has no paragraphs.
         """
+        if wanted is not None:
+            return self._fetch("paragraph", wanted)
+        if page is None:
+            raise InvalidInput("neither paragraphs nor a log are named: pass ids, or page=")
+        where = self._where("paragraphs")
+        where.add("it.page = ?", page)
+        if start < 0:
+            return self._select("paragraph", where, "it.position DESC, it.key DESC", limit=-start)[::-1]
+        return self._select("paragraph", where, "it.position, it.key", offset=start)
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
         """Return the last paragraphs of several logs: logs by descending name, last paragraph first.
@@ -329,9 +399,14 @@ class Store(Protocol):
             logs: Names of logs; unknown ones have no paragraphs.
             limit: The largest number of paragraphs in all.
         """
+        where = self._where("paragraphs")
+        where.add_any("it.page", logs)
+        return self._select("paragraph", where, "it.page DESC, it.position DESC, it.key DESC", limit=limit)
 
     def logs(self) -> dict[str, int]:
         """Return the names of all logs, sorted, with their numbers of paragraphs."""
+        end = " GROUP BY it.page ORDER BY it.page"
+        return {page: int(count) for page, count in self._read("it.page, count(*)", "paragraphs", end=end)}
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -343,6 +418,7 @@ class Store(Protocol):
             keys: Their keys.
             around: For turns, include so many neighbours before and after each, none twice.
         """
+        return self._derived.read_passages(self, subject, keys, around)
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
@@ -356,6 +432,17 @@ class Store(Protocol):
             after: Only larger keys.
             limit: The largest number of passages.
         """
+        table = TABLES[subject].name
+        end = f" ORDER BY it.key{format_limit(limit)}"
+        while True:
+            where = self._where(table)
+            where.add(f"{_LIVE[subject]} AND it.key > ?", after)
+            if not (keys := [key for (key,) in self._read("it.key", table, where, end)]):
+                return []
+            values = {key: value for key, value, _, _ in self.read_searched(subject, keys)}
+            if found := sorted(self.passages(subject, list(values))):
+                return [(passage, values[passage.key]) for passage in found]
+            after = keys[-1]  # not one of them can be read: an empty answer would mean the end
 
     def measure(
         self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
@@ -367,12 +454,27 @@ class Store(Protocol):
             scopes: The scopes.
             category: Only records of this category and those below it; turns and paragraphs have none.
         """
+        return self._derived.measure(self, subject, scopes, category)
 
     # -- working memory --------------------------------------------------------------------------------
 
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
         """Return the live entries of a namespace (None: of all) by namespace and key."""
+        where = self._where("entries")
+        if namespace is not None:
+            where.add("it.namespace = ?", namespace)
+        where.add("(it.expires_at IS NULL OR it.expires_at > ?)", to_microseconds(now))
+        columns = ", ".join(ENTRIES.names)
+        rows = self._read(columns, "entries", where, " ORDER BY it.namespace, it.key")
+        try:
+            return [ENTRIES.decode(row) for row in rows]
+        except UnreadableRow as error:
+            raise StoreCorrupt(
+                f"an entry {f'of namespace {namespace!r} ' if namespace is not None else ''}cannot be read, "
+                f"{error}: drop it with drop_entries"
+            ) from error
 
+    @abstractmethod
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key, and remove expired entries there.
 
@@ -381,6 +483,7 @@ class Store(Protocol):
             changed then. A live entry can always be overwritten.
         """
 
+    @abstractmethod
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
         """Remove entries (None: all of the namespace); return how many there were."""
 
@@ -388,99 +491,132 @@ class Store(Protocol):
 
     def count(self, name: str) -> int:
         """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
+        value = self._get_value("counters", name)
+        if type(value) not in (int, type(None)):
+            raise StoreCorrupt(f"the counter {name!r} is no number: run check()")
+        return value or 0
 
     def cursor(self, name: str) -> str | None:
         """Return the value of a cursor set by `commit`; None if there is none."""
+        value = self._get_value("cursors", name)
+        return None if value is None else str(value)
 
     def cursors(self, prefix: str = "") -> dict[str, str]:
         """Return the values of all cursors by name, or of those whose names begin with a prefix."""
+        where = self._where("cursors")
+        where.add("it.name >= ? AND it.name < ?", prefix, f"{prefix}\U0010ffff")
+        return dict(self._read("it.name, it.value", "cursors", where, " ORDER BY it.name"))
 
+    @abstractmethod
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
 
+    def repair(self) -> RepairReport | None:
+        """Repair what `check` calls repairable; return a report if the store was replaced by a copy."""
+        return None
 
-@runtime_checkable
-class LeasingStore(Protocol):
-    """A store that gives the background work of a memory to one worker at a time, by a clock of its own.
+    @abstractmethod
+    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
+        """Return journal rows with larger numbers, in ascending order."""
 
-    A worker that was suspended may wake up when another one has its work. Its changes are refused then.
-    """
+    # -- below: queries, and what the derived database follows --------------------------------------------------
 
-    def take_lease(self, owner: str, lasting: timedelta) -> int | None:
-        """Take or renew the lease; return its token, None where another owner has it."""
+    @abstractmethod
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a query, from the state that this thread sees."""
 
-    def release_lease(self, owner: str) -> None:
-        """Give the lease back, if this owner has it."""
+    @abstractmethod
+    def _where(self, table: str) -> Conditions:
+        """Return conditions for the rows of a table that belong to this memory."""
 
-    def fencing(self, token: int) -> AbstractContextManager[None]:
-        """Refuse all changes of this thread with `StoreUnavailable` once the lease has another token."""
+    @abstractmethod
+    def _name(self, table: str) -> str:
+        """Return a table as it stands behind FROM, where the query calls it `it`."""
 
+    @abstractmethod
+    def _select(
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
+    ) -> list[Any]:
+        """Return values; raise `StoreCorrupt` if one cannot be read."""
 
-@runtime_checkable
-class StoreOnServer(Protocol):
-    """A store on a server, which keeps logs and copies that the store cannot reach.
+    @abstractmethod
+    def _scan(
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
+    ) -> Iterator[Any]:
+        """Yield values from one state, without those that cannot be read."""
 
-    Attributes:
-        identity: An identifier of the memory that no other memory of any server has.
-    """
+    @abstractmethod
+    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+        """Return things by id (text) or key (number), in the order asked for."""
 
-    identity: str
+    @abstractmethod
+    def _select_changes(
+        self, where: Conditions, id: str | None, order: str, limit: int
+    ) -> list[JournalEntry]:
+        """Return entries of the journal, with an id only those of the thing that has it."""
 
-    def describe_remains(self) -> tuple[str, ...]:
-        """Return descriptions of where erased content remains although `scrub` has done what it can."""
+    @abstractmethod
+    def read_searched(
+        self, subject: Searchable, keys: Sequence[int]
+    ) -> list[tuple[int, Record | Turn | Paragraph, int | None, str]]:
+        """Return those of some values that are searched: key, value, key of a turn's session, document."""
 
-    def server_status(self) -> ServerStatus:
-        """Return the health of the server, of the connections to it, and of background work."""
+    @abstractmethod
+    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """Return the rows of a query from the present state, which may be newer than the one that this thread sees."""
 
+    def _read(self, columns: str, table: str, where: Conditions | None = None, end: str = "") -> list[Row]:
+        """Return columns of the rows of a table that belong to this memory."""
+        where = where or self._where(table)
+        return self._rows(f"SELECT {columns} FROM {self._name(table)} WHERE {where}{end}", where.values)
 
-class KeptVector(NamedTuple):
-    """Vector of a passage as a store keeps it.
+    def read_changed_keys(self, after: int, limit: int) -> list[Row]:
+        """Return number, subject and key of the entries of the journal after a number."""
+        where = self._where("journal")
+        where.add("it.sequence > ?", after)
+        end = f" ORDER BY it.sequence{format_limit(limit)}"
+        return self._read("it.sequence, it.subject, it.key", "journal", where, end)
 
-    Attributes:
-        digest: Hash of its text and scope, of 8 bytes.
-        scale: What its numbers are multiplied with.
-        numbers: Its numbers, each a byte with a sign.
-    """
+    def read_mark(self, sequence: int) -> str | None:
+        """Return a text that another store, or another history of this one, has not for a number of the journal."""
+        where = self._where("journal")
+        where.add("it.sequence = ?", sequence)
+        sql = f"SELECT {', '.join(MARKED)} FROM {self._name('journal')} WHERE {where}"
+        return next((" ".join(map(str, row)) for row in self._rows_now(sql, where.values)), None)
 
-    digest: int
-    scale: float
-    numbers: bytes
+    def find_stale_analyses(self) -> list[str]:
+        """Return the ids of passages whose stored words differ from what the analyzer makes of their texts."""
+        stale, after = [], 0
+        for subject in SEARCHABLE:
+            while found := self.live(subject, after=after):
+                stale += [value.id for passage, value in found if passage.analysis != self._analyse(value)]
+                after = found[-1][0].key
+            after = 0
+        return stale
 
+    def refresh_analyses(self) -> None:
+        """Analyse every text again."""
+        self._derived.clear()
+        self._derived.follow(self)
 
-@runtime_checkable
-class VectorStore(Protocol):
-    """A store that keeps vectors of its passages for all machines, so that each text is embedded once.
+    def _get_value(self, table: str, name: str) -> Any:
+        where = self._where(table)
+        where.add("it.name = ?", name)
+        return next((value for (value,) in self._read("it.value", table, where)), None)
 
-    An embedder is named by a hash of its fingerprint, of 8 bytes.
-    """
-
-    def read_vectors(self, embedder: int, keys: Sequence[int]) -> dict[int, KeptVector]:
-        """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
-        ...
-
-    def keep_vectors(self, embedder: int, vectors: Mapping[int, KeptVector], *, read_at: int) -> None:
-        """Keep vectors of passages, except of those that have changed or gone meanwhile.
-
-        Args:
-            embedder: What made them.
-            vectors: The vectors by key.
-            read_at: The sequence number at which the texts were read.
-        """
-        ...
-
-    def drop_vectors(self, *, but: int) -> None:
-        """Remove the vectors of all embedders except one."""
-        ...
-
-
-class NestedChange(RuntimeError):
-    """A change of a store inside its `reading()` block, which is a fault of the caller."""
-
-    def __init__(self) -> None:
-        super().__init__("a store cannot be changed inside its reading() block: end the block first")
+    @translating_damage()
+    def read_unjournaled(self) -> Unjournaled:
+        """Return what is not in the journal."""
+        return Unjournaled(
+            entries=[ENTRIES.decode(row) for row in self._read(", ".join(ENTRIES.names), "entries")],
+            cursors=self.cursors(),
+            counters=dict(self._read("it.name, it.value", "counters")),
+            tombstones=[mark for (mark,) in self._read("it.mark", "tombstones")],
+        )
 
 
 def get_reader(store: Store, subject: Subject) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -502,20 +638,13 @@ def read_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], keys: Sequenc
     """
     try:
         values = read(keys)
-    except StoreCorrupt:
+    except StoreCorrupt as error:
         values = ()
+        if len(keys) == 1:
+            _log.warning("left out: %s", error)
     if len(values) == len(keys):
         return list(values)
-    return [_read_one_or_none(read, key) for key in keys]
-
-
-def _read_one_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], key: Key) -> Thing | None:
-    try:
-        values = read([key])
-    except StoreCorrupt as error:
-        _log.warning("left out: %s", error)
-        return None
-    return values[0] if values else None
+    return [None] if len(keys) == 1 else [value for key in keys for value in read_or_none(read, [key])]
 
 
 # -- everything in a store ---------------------------------------------------------------------------------

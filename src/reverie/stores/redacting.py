@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
@@ -32,6 +32,7 @@ V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 
 if TYPE_CHECKING:
     from reverie.llm.protocol import ChatMessage, ModelRequest
+    from reverie.stores.postgres import PostgresStore
 
 _Untyped: Any = object
 
@@ -212,6 +213,12 @@ def get_redactor(store: Store) -> Redactor:
 def unwrap(store: Store) -> Store:
     """Return the store without the redacting wrapper."""
     return store.inner if isinstance(store, RedactingStore) else store
+
+
+def get_server_store(store: Store) -> PostgresStore | None:
+    """Return a store on a server without the redacting wrapper; None for any other store."""
+    bare = unwrap(store)
+    return cast("PostgresStore", bare) if bare.is_on_server else None
 
 
 _NOTHING = Redactor(enabled=False)

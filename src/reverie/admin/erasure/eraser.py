@@ -64,8 +64,8 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
-from reverie.stores.protocol import Store, StoreOnServer, get_reader, iter_rows_forwards, iter_values
-from reverie.stores.redacting import unwrap
+from reverie.stores.protocol import Store, get_reader, iter_rows_forwards, iter_values
+from reverie.stores.redacting import get_server_store
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 
@@ -463,8 +463,8 @@ class Eraser:
 
     def describe_copies(self) -> tuple[str, ...]:
         """Return notes about copies, and about where a database server keeps erased content for a while."""
-        store = unwrap(self._store)
-        remains = store.describe_remains() if isinstance(store, StoreOnServer) else ()
+        store = get_server_store(self._store)
+        remains = () if store is None else store.describe_remains()
         kept = (f"for a while it is also in {'; '.join(remains)}",) if remains else ()
         return (*describe_copies(self.folder), *kept)
 

@@ -14,8 +14,9 @@ from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.names import resolve_path
 from reverie.search.analyzer import analyze
-from reverie.stores.base import CopiedStore, CopySource, CopyTarget, iterate_rows
+from reverie.stores.base import CopySource, CopyTarget, iterate_rows
 from reverie.stores.postgres.connections import is_postgres_url
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 
@@ -76,7 +77,7 @@ def copy_memory(
     return report
 
 
-def _compare(reader: CopySource, copied: CopiedStore, resumed: int) -> CopyReport:
+def _compare(reader: CopySource, copied: Store, resumed: int) -> CopyReport:
     """Compare a finished copy with its source; return the report."""
     changes = 0
     for ours, theirs in zip_longest(iterate_rows(reader), iterate_rows(copied)):
@@ -133,7 +134,7 @@ def _open_source(place: str) -> CopySource:
     return SQLiteStore(database, analyse=analyze, create=False)
 
 
-def _open_target(place: str) -> tuple[CopiedStore, CopyTarget]:
+def _open_target(place: str) -> tuple[Store, CopyTarget]:
     if is_postgres_url(place):
         from reverie.stores.postgres.copying import PostgresCopyTarget
 

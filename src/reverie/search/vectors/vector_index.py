@@ -46,9 +46,10 @@ from reverie.search.vectors.vector_file import (
     quantize_vector,
 )
 from reverie.settings import Settings
+from reverie.stores.base import KeptVector
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import KeptVector, Store, VectorStore, get_reader, read_or_none
-from reverie.stores.redacting import unwrap
+from reverie.stores.protocol import Store, get_reader, read_or_none
+from reverie.stores.redacting import get_server_store
 from reverie.stores.telemetry import trace_model
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ class VectorIndex:
         Nothing is opened, and no thread is started, before the first change or search.
         """
         self._store = store
-        bare = unwrap(store)
-        self._shared = bare if isinstance(bare, VectorStore) else None
+        self._shared = get_server_store(store)
         self._is_sharing = True
         self._folder = folder
         self.embedder = embedder

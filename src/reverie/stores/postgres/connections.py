@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary, finalize
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.text.validation import validate_text
+from reverie.stores.base import NestedChange
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import NestedChange
 
 if TYPE_CHECKING:
     import psycopg

@@ -23,7 +23,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Searchable, is_searched
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
-from reverie.stores.base import Conditions, CopiedRow, SQLStore, format_limit
+from reverie.stores.base import Conditions, CopiedRow, KeptVector, ServerStatus, format_limit
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -47,11 +47,11 @@ from reverie.stores.postgres.statements import (
     build_parameters,
     build_refusal,
 )
-from reverie.stores.protocol import CommitOptions, KeptVector
+from reverie.stores.protocol import CommitOptions, Store
 from reverie.stores.sqlite.derived import DerivedDatabase
 
 if TYPE_CHECKING:
-    from reverie.stores.protocol import ServerStatus, StoreProblem
+    from reverie.stores.protocol import StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -71,7 +71,7 @@ _READ_VECTORS = (
 )
 
 
-class PostgresStore(SQLStore):
+class PostgresStore(Store):
     """A memory in a PostgreSQL database, from version 15. Safe to use from several threads and across forks.
 
     Args:
@@ -92,6 +92,7 @@ class PostgresStore(SQLStore):
         MissingExtra: psycopg is not installed.
     """
 
+    is_on_server = True
     _TALLIED = MappingProxyType(
         {
             "category": ("coalesce(it.category, '')", ""),
@@ -100,7 +101,6 @@ class PostgresStore(SQLStore):
             "scope": ("it.scope", ""),
         }
     )
-    _COUNTED = ("count(*)", " GROUP BY 1")
 
     def __init__(
         self,

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
+from reverie.stores.base import NestedChange
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, enter, leave, using_connections
-from reverie.stores.protocol import NestedChange
 from reverie.stores.sqlite.reading import CASEFOLD, build_uri, translate_error
 
 _IDLE_READERS = 8

@@ -33,7 +33,7 @@ from reverie.stores.sqlite.database_file import find_passages, make_folder, remo
 from reverie.stores.sqlite.reading import CORRUPT, SQLiteConditions, build_uri, pad_values
 
 if TYPE_CHECKING:
-    from reverie.stores.base import SQLStore
+    from reverie.stores.protocol import Store
 
 _FORMAT = 1
 """Version of the tables and of the analyzer; a file of another one is made again."""
@@ -116,11 +116,11 @@ class DerivedDatabase:
 
     # -- following -----------------------------------------------------------------------------------------
 
-    def follow(self, store: SQLStore) -> None:
+    def follow(self, store: Store) -> None:
         """Analyse all changes that this thread sees and no process has analysed yet."""
         self._use(store, lambda _: None)
 
-    def _catch_up(self, file: sqlite3.Connection, store: SQLStore, sequence: int) -> None:
+    def _catch_up(self, file: sqlite3.Connection, store: Store, sequence: int) -> None:
         followed, mark = _read_followed(file)
         if self._followed < 0 and followed and store.read_mark(followed) != mark:
             with file:  # these are of another store, or of another history of this one
@@ -136,7 +136,7 @@ class DerivedDatabase:
                     followed = self._follow_batch(file, store, followed) or sequence
         self._followed, self._measures = followed, {}
 
-    def _follow_batch(self, file: sqlite3.Connection, store: SQLStore, followed: int) -> int:
+    def _follow_batch(self, file: sqlite3.Connection, store: Store, followed: int) -> int:
         """Analyse the values that the next entries of the journal have changed; return the number of the last, or 0."""
         changed: dict[Searchable, dict[int, None]] = {subject: {} for subject in SEARCHABLE}
         if not (entries := store.read_changed_keys(followed, _BATCH)):
@@ -159,7 +159,7 @@ class DerivedDatabase:
     def _write(
         self,
         file: sqlite3.Connection,
-        store: SQLStore,
+        store: Store,
         subject: Searchable,
         keys: Sequence[int],
         counts: dict[tuple[str, str, str], list[int]],
@@ -186,7 +186,7 @@ class DerivedDatabase:
     # -- reading -------------------------------------------------------------------------------------------
 
     def read_passages(
-        self, store: SQLStore, subject: Searchable, keys: Sequence[int], around: int = 0
+        self, store: Store, subject: Searchable, keys: Sequence[int], around: int = 0
     ) -> list[Passage]:
         """Return passages by key, of turns also their neighbours up to a distance, none twice."""
         rows: dict[int, Row] = {}
@@ -202,7 +202,7 @@ class DerivedDatabase:
         return list(map(Passage._make, rows.values()))
 
     def measure(
-        self, store: SQLStore, subject: Searchable, scopes: Sequence[str] | None, category: str | None
+        self, store: Store, subject: Searchable, scopes: Sequence[str] | None, category: str | None
     ) -> CollectionStats:
         """Count the passages and tokens of some scopes, or the records of a category there."""
         if category is not None:
@@ -234,12 +234,12 @@ class DerivedDatabase:
                 known[area] = file.execute(sql, (area,)).fetchall()
         return known
 
-    def _read(self, store: SQLStore, sql: str, values: Sequence[Any]) -> list[Row]:
+    def _read(self, store: Store, sql: str, values: Sequence[Any]) -> list[Row]:
         return self._use(store, lambda file: file.execute(sql, values).fetchall())
 
     # -- the file ------------------------------------------------------------------------------------------
 
-    def scrub(self, store: SQLStore) -> bool:
+    def scrub(self, store: Store) -> bool:
         """Rewrite the file so that no erased word is left in it; return False if others prevented that."""
         with self._lock:
             if self._path is None or not self._path.exists():
@@ -265,7 +265,7 @@ class DerivedDatabase:
         with self._lock:
             self._close()
 
-    def _use(self, store: SQLStore, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _use(self, store: Store, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of work on the file, after all changes that this thread sees were analysed.
 
         A file that was removed or is damaged is made again. Where the disk refuses it, its content is in memory.

@@ -22,7 +22,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Searchable, is_searched
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import Conditions, CopiedRow, SQLStore, build_placeholders, translating_damage
+from reverie.stores.base import Conditions, CopiedRow, build_placeholders, translating_damage
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     SESSIONS,
@@ -34,7 +34,7 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.forks import using_connections
-from reverie.stores.protocol import CommitOptions
+from reverie.stores.protocol import CommitOptions, Store
 from reverie.stores.sqlite.connections import ConnectionPool, Connections, is_read_only
 from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
@@ -70,7 +70,7 @@ _KEYS_OF_ID = " UNION ALL ".join(
 )
 
 
-class SQLiteStore(SQLStore):
+class SQLiteStore(Store):
     """A store in one SQLite file. Safe to use from several threads, from several processes, and across forks.
 
     Args:
@@ -100,7 +100,6 @@ class SQLiteStore(SQLStore):
             "scope": ("scope", ""),
         }
     )
-    _COUNTED = ("1", "")  # grouping would sort all records first, and takes three times as long
 
     def __init__(
         self,
