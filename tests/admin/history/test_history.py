@@ -566,7 +566,9 @@ def test_the_past_has_its_own_journal_and_counts_no_recalls(memory: Memory, cloc
         assert past.at == moment
 
 
-def test_the_past_is_searched_when_its_last_change_created_nothing(memory: Memory, clock: MovableClock) -> None:
+def test_the_past_is_searched_when_its_last_change_created_nothing(
+    memory: Memory, clock: MovableClock
+) -> None:
     memory.save(PORT)
     memory.archive(memory.save("The port of Oslo is busy").record.id)
     with memory.as_of(clock.now) as past:
