@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from reverie.session import Session
 
 ROOT = "/memories"
-
-MOST_LINES = 999_999
-"""Lines of a file that can be viewed; their numbers have six digits."""
 
 LONGEST_SHOWN = 2_000_000
 """Characters of a file that are shown at once, line numbers included; no page has as many."""
@@ -63,8 +61,6 @@ class _Commands:
             return self._list_folder(path, parts)
         text = found[parts]
         lines = text.split("\n")
-        if len(lines) > MOST_LINES:
-            raise ToolError(f"File {path} exceeds maximum line limit of {MOST_LINES:,} lines.")
         first, last = _parse_range(command, len(lines))
         shown = _number_lines(lines, first, last)
         if len(shown) > LONGEST_SHOWN:  # only logs grow so long
@@ -91,15 +87,12 @@ class _Commands:
     def str_replace(self, command: Any) -> str:
         """Replace a text that occurs once in a file."""
         path = _require_text(command, "path")
-        old, new = (
-            normalize_line_ends(_require_text(command, "old_str")),
-            normalize_line_ends(_require_text(command, "new_str")),
-        )
+        old, new = (normalize_line_ends(_require_text(command, name)) for name in ("old_str", "new_str"))
         changed: list[int] = []
 
         def change(text: str) -> str:
             piece, after = to_stored_edit(text, old, new)
-            found = _find_places(text, piece)
+            found = [match.start() for match in re.finditer(f"(?={re.escape(piece)})", text)]
             if not found:
                 raise ToolError(
                     f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
@@ -123,10 +116,7 @@ class _Commands:
 
     def insert(self, command: Any) -> str:
         """Insert lines after a line of a file."""
-        path, text = (
-            _require_text(command, "path"),
-            normalize_line_ends(_require_text(command, "insert_text")),
-        )
+        path, text = _require_text(command, "path"), _require_text(command, "insert_text")
         place = getattr(command, "insert_line", None)
         if isinstance(place, bool) or not isinstance(place, int):
             raise ToolError("The parameter `insert_line` is missing or is not a whole number")
@@ -140,7 +130,7 @@ class _Commands:
                     f"Invalid `insert_line` parameter: {place}. "
                     f"It should be within the range [0, {len(lines)}]."
                 )
-            after = "\n".join([*lines[:place], text.rstrip("\n"), *lines[place:]])
+            after = "\n".join([*lines[:place], normalize_line_ends(text).rstrip("\n"), *lines[place:]])
             return after if after.endswith("\n") else f"{after}\n"
 
         self._edit_file(path, change)
@@ -288,15 +278,6 @@ def _require_text(command: Any, name: str) -> str:
     if not isinstance(given, str):
         raise ToolError(f"The parameter `{name}` is missing or is not a text")
     return given
-
-
-def _find_places(text: str, piece: str) -> list[int]:
-    """Return where a piece begins in a text, overlapping ones too."""
-    found, place = [], text.find(piece)
-    while place != -1:
-        found.append(place)
-        place = text.find(piece, place + 1)
-    return found
 
 
 def _parse_range(command: Any, count: int) -> tuple[int, int]:

@@ -81,16 +81,7 @@ def call_tool(
     """
     now = utc_now()
     turns = [
-        Turn(
-            id="0" * 12,
-            session="run",
-            position=position,
-            role=each.role,
-            content=each.content,
-            at=now,
-            tool_calls=(each.call,) if each.call is not None else (),
-            tool_call_id=each.answers,
-        )
+        Turn(id="0" * 12, session="run", position=position, at=now, **_draft_plain_turn(each))
         for position, each in enumerate(seen)
     ]
     try:
@@ -141,13 +132,12 @@ def build_texts(
     [('Hello\nyou', 'm1')]
     """
     text = extract_text(content)
-    found = (
-        [ItemText(role=role, content=text, answers=answers, source_id=source_id)] if text or answers else []
-    )
-    for number, call in enumerate(calls, start=1):
-        name = f"{source_id}:{number}" if source_id else ""
-        found.append(ItemText(role="assistant", content="", call=call, source_id=name))
-    return found
+    said = ItemText(role=role, content=text, answers=answers, source_id=source_id)
+    named = [
+        (f"{source_id}:{number}" if source_id else "", call) for number, call in enumerate(calls, start=1)
+    ]
+    called = [ItemText(role="assistant", content="", call=call, source_id=name) for name, call in named]
+    return [said, *called] if text or answers else called
 
 
 def build_call(id: str | None, name: str | None, arguments: Any) -> ToolCall:

@@ -205,18 +205,17 @@ class ReverieStore(BaseStore):
         if not self.ttl_config:
             future.set_result(None)
             return future
+        if self._sweeper is None or not self._sweeper.is_alive():
+            self._stop = threading.Event()
+            minutes = (
+                sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or _SWEEP_MINUTES
+            )
+            given = (self._stop, float(minutes) * 60, future)
+            self._sweeper = threading.Thread(
+                target=self._sweep_periodically, args=given, name="reverie-ttl-sweeper", daemon=True
+            )
+            self._sweeper.start()
         future.add_done_callback(lambda done: self._stop.set() if done.cancelled() else None)
-        if self._sweeper is not None and self._sweeper.is_alive():
-            return future
-        self._stop = threading.Event()
-        interval = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or _SWEEP_MINUTES
-        self._sweeper = threading.Thread(
-            target=_sweep_periodically,
-            args=(self.sweep_ttl, self._stop, float(interval) * 60, future),
-            name="reverie-ttl-sweeper",
-            daemon=True,
-        )
-        self._sweeper.start()
         return future
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
@@ -231,25 +230,18 @@ class ReverieStore(BaseStore):
         self._stop.set()
         if self._sweeper is not None:
             self._sweeper.join(timeout)
-            if self._sweeper.is_alive():
-                return False
-            self._sweeper = None
-        return True
+        return self._sweeper is None or not self._sweeper.is_alive()
 
-
-def _sweep_periodically(
-    sweep: Callable[[], int],
-    stop: threading.Event,
-    seconds: float,
-    future: concurrent.futures.Future[None],
-) -> None:
-    while not stop.wait(seconds):
-        try:
-            sweep()
-        except ReverieError as error:  # a full disk, a lock: the next sweep may succeed
-            _log.warning("the items whose time is over could not be archived: %s", error)
-    if not future.done():
-        future.set_result(None)
+    def _sweep_periodically(
+        self, stop: threading.Event, seconds: float, future: concurrent.futures.Future[None]
+    ) -> None:
+        while not stop.wait(seconds):
+            try:
+                self.sweep_ttl()
+            except ReverieError as error:  # a full disk, a lock: the next sweep may succeed
+                _log.warning("the items whose time is over could not be archived: %s", error)
+        if not future.done():
+            future.set_result(None)
 
 
 def _describe(found: StoredItem) -> dict[str, Any]:
@@ -262,27 +254,24 @@ def _describe(found: StoredItem) -> dict[str, Any]:
 
 
 def _check_labels(op: Op) -> None:
-    if isinstance(op, GetOp | PutOp):
-        _check_namespace(op.namespace)
-    elif isinstance(op, SearchOp):
-        _check_namespace(op.namespace_prefix)
-    elif isinstance(op, ListNamespacesOp):
+    namespaces: list[Sequence[str]] = []
+    if isinstance(op, ListNamespacesOp):
         for condition in op.match_conditions or ():
             if condition.match_type not in {"prefix", "suffix"}:
                 raise InvalidInput(f"match_type is {condition.match_type!r}: use prefix or suffix")
-            _check_namespace(condition.path)
+            namespaces.append(condition.path)
+    elif isinstance(op, GetOp | PutOp | SearchOp):
+        namespaces.append(op.namespace_prefix if isinstance(op, SearchOp) else op.namespace)
     else:
         what = type(op).__name__
         raise InvalidInput(f"an operation is {what}: use GetOp, PutOp, SearchOp or ListNamespacesOp")
-
-
-def _check_namespace(namespace: Sequence[str]) -> None:
-    for label in namespace:
-        if not isinstance(label, str) or not label or "." in label or "\0" in label:
-            raise InvalidNamespaceError(
-                f"namespace {namespace!r} has the label {label!r}: use strings that are not empty and have "
-                "neither a period nor NUL"
-            )
+    for namespace in namespaces:
+        for label in namespace:
+            if not isinstance(label, str) or not label or "." in label or "\0" in label:
+                raise InvalidNamespaceError(
+                    f"namespace {namespace!r} has the label {label!r}: use strings that are not empty and have "
+                    "neither a period nor NUL"
+                )
 
 
 def _list_namespaces(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
