@@ -170,7 +170,7 @@ def test_without_a_command_the_help_is_shown_with_every_exit_code() -> None:
 
 def test_nothing_relevant_is_an_answer_with_its_own_exit_code(call: Call, port: str) -> None:
     assert call("recall", "").stderr == "Nothing relevant.\n"
-    assert call("recall", "--turns-only").stderr == "Nothing found.\n"
+    assert call("recall", "--in", "turns").stderr == "Nothing found.\n"
     empty = call("list", "--kind", "event")
     assert (empty.exit_code, empty.stdout, empty.stderr) == (0, "", "No records.\n")
     result = call("recall", "zeppelin")
@@ -219,7 +219,7 @@ def test_a_turn_that_only_calls_tools_is_not_shown_as_nothing(call: Call, folder
         calls = [{"id": "1", "name": "Bash", "arguments": '{"command": "make lint"}'}]
         memory.session("a:1").add("assistant", "", tool_calls=calls)
     assert (
-        call("recall", "--turns-only")
+        call("recall", "--in", "turns")
         .stdout.splitlines()[0]
         .endswith('[calls Bash({"command": "make lint"})]')
     )
@@ -389,10 +389,10 @@ def test_check_and_stats_look_at_the_store(call: Call, answer: Answer, folder: P
     assert numbers["by_kind"] == {"fact": 1}
     lines = dict(line.split("\t") for line in call("stats").stdout.splitlines())
     assert lines["records"] == "1"
-    assert lines["by_category.project-context/db"] == "1"
-    assert lines["index.problem"] == "-"
+    assert lines["by_category"] == "project-context/db: 1"
+    assert lines["failed"] == "-"
     call("remember", "Prefers short answers")
-    assert "by_category.-\t1\n" in call("stats").stdout
+    assert "by_category\t-: 1, project-context/db: 1\n" in call("stats").stdout
 
 
 def test_a_memory_in_memory_is_in_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,11 +79,11 @@ class TestConversations:
         def said(*options: str) -> list[str]:
             return [hit["content"] for hit in answer("recall", *options)["hits"]]
 
-        assert said("--turns-only") == ["A later word", "Behind the shed.", "Where is the fig tree?"]
-        assert said("--turns-only", "--since", "2024-05-02") == ["A later word"]
+        assert said("--in", "turns") == ["A later word", "Behind the shed.", "Where is the fig tree?"]
+        assert said("--in", "turns", "--since", "2024-05-02") == ["A later word"]
         assert said("--session", "cli:1", "--before", "2024-05-01T10:00:30Z") == ["Where is the fig tree?"]
         assert said("--role", "assistant") == ["Behind the shed."]
-        _, written = run_on_terminal("recall", "--turns-only", "--store", folder)
+        _, written = run_on_terminal("recall", "--in", "turns", "--store", folder)
         assert "0.00" not in written
 
 

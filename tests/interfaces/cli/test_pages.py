@@ -69,7 +69,7 @@ def test_a_page_is_written_from_a_file_or_a_pipe(call: Call, answer: Answer, tmp
     assert call("edit", "--from", "-", input="- coffee").output == "Unchanged: MEMORY.md (9 characters)\n"
     assert call("edit", "--from", tmp_path / "none.md").exit_code == 2
     endless = call("edit", "--from", "/dev/zero")
-    assert (endless.exit_code, "over 200,000 characters" in endless.stderr) == (2, True)
+    assert (endless.exit_code, "at most 200,000 are allowed" in endless.stderr) == (2, True)
 
 
 def test_what_a_record_says_is_edited_by_its_id(call: Call, answer: Answer) -> None:
@@ -145,19 +145,18 @@ def test_what_is_changed_while_the_editor_is_open_stays(
 def test_history_is_searched_and_shown(call: Call, answer: Answer) -> None:
     call("remember", "The harbour is in Oslo")
     call("append", "HISTORY.md", "They spoke of the harbour.", "--at", "2025-01-15T10:31:00Z")
-    (hit,) = answer("recall", "harbour", "--pages-only")["hits"]
+    (hit,) = answer("recall", "harbour", "--in", "pages")["hits"]
     assert (hit["type"], hit["paragraph"]["page"]) == ("paragraph", "HISTORY.md")
-    cells = call("recall", "harbour", "--pages-only", "--since", "2025-01-01").output.split("\t")
+    cells = call("recall", "harbour", "--in", "pages", "--since", "2025-01-01").output.split("\t")
     assert cells[2:5] == ["paragraph", "HISTORY.md", "2025-01-15T10:31:00Z"]
     assert len(answer("recall", "harbour")["hits"]) == 2
-    assert call("recall", "harbour", "--pages-only", "--before", "2025-01-01").exit_code == 1
-    assert call("recall", "2025-01", "--pages-only", "--literal").exit_code == 0
+    assert call("recall", "harbour", "--in", "pages", "--before", "2025-01-01").exit_code == 1
+    assert call("recall", "2025-01", "--in", "pages", "--literal").exit_code == 0
     shown = answer("show", hit["id"])
     assert (shown["type"], shown["paragraph"]["id"]) == ("paragraph", hit["id"])
-    for option in (["--tag", "x"], ["--session", "x"], ["--scope", "x"]):
-        result = call("recall", "harbour", "--pages-only", *option)
-        assert result.exit_code == 2
-        assert "cannot be combined with --pages-only" in result.output
+    for option, source in (("--tag", "records"), ("--session", "turns")):
+        result = call("recall", "harbour", "--in", "pages", option, "x")
+        assert (result.exit_code, f"add '{source}'" in result.output) == (2, True)
 
 
 def test_control_characters_in_a_page_do_not_reach_the_terminal(call: Call) -> None:

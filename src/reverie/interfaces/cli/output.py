@@ -202,7 +202,7 @@ def format_field(field: Any) -> str:
     if isinstance(field, bool):
         return str(field).lower()
     if isinstance(field, Mapping):
-        return ", ".join(f"{one_line(str(name))}: {format_field(value)}" for name, value in field.items())
+        return ", ".join(f"{one_line(str(name)) or '-'}: {format_field(value)}" for name, value in field.items())
     if isinstance(field, list):
         between = "; " if any(isinstance(each, Mapping) for each in field) else ", "
         return between.join(map(format_field, field))

@@ -17,6 +17,7 @@ from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.text import timestamps
 from reverie.domain.text.escaping import strip_terminal_codes
 from reverie.domain.text.ids import is_id
+from reverie.domain.text.validation import validate_raw_text
 from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.options import CommandContext, command
 
@@ -133,13 +134,10 @@ def _edit_text(text: str, file: str | None) -> str:
         try:
             with Path(file).expanduser().open(encoding="utf-8-sig") as opened:
                 text = opened.read(LONGEST_PAGE + 1)
-        except UnicodeDecodeError:
-            raise InvalidInput(f"Cannot read {file!r}. It is not UTF-8 text. Convert it first.") from None
-        except OSError as error:
-            raise InvalidInput(f"Cannot read {file!r} ({error.strerror}).") from None
-        if len(text) > LONGEST_PAGE:
-            raise InvalidInput(f"{file!r} has over {LONGEST_PAGE:,} characters. Shorten it.")
-        return text
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise InvalidInput(f"Cannot read {file!r} ({why}).") from None
+        return validate_raw_text(text, name=repr(file), longest=LONGEST_PAGE, empty=True)
     if sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput("Cannot open an editor without a terminal. Use --from FILE, or --from -.")
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reverie.domain.change import get_subject
 from reverie.domain.conversation import ROLES
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import NotFound
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, STANDING, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.secrets.redactor import describe_redaction
@@ -19,10 +19,9 @@ from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from reverie.reader import MemoryReader
     from reverie.repositories.records import Settlement
     from reverie.scoped import ScopedMemory
-    from reverie.search.hits import Hit, Source
+    from reverie.search.hits import Hit, SearchMode
 
 
 _filter_options = options.combine_options(
@@ -103,18 +102,24 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
 @click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, metavar="0..1", help="Minimum score.")
 @click.option("--literal", "mode", flag_value="literal", help="Search for QUERY literally.")
 @click.option("--regex", "mode", flag_value="regex", help="QUERY is a regular expression.")
-@click.option("--records-only", "only", flag_value="records", help="Search records only.")
-@click.option("--turns-only", "only", flag_value="turns", help="Search conversations only.")
-@click.option("--pages-only", "only", flag_value="pages", help="Search pages only.")
+@options.repeated_option(
+    "--in", "sources", type=click.Choice(["records", "turns", "pages"]), help="Search only these"
+)
 @click.option("--explain", is_flag=True, help="Show the matched words and the parts of each score.")
 def recall(
-    context: CommandContext, /, query: tuple[str, ...], only: Source | None, explain: bool, **filters: Any
+    context: CommandContext,
+    /,
+    query: tuple[str, ...],
+    scope: str,
+    mode: SearchMode | None,
+    explain: bool,
+    **filters: Any,
 ) -> None:
     """Find memories about QUERY, best first.
 
     Records, turns and pages are searched together. `-` reads QUERY from standard input. Without QUERY,
-    the newest records are listed; with --turns-only, --session or --role the newest turns, and with
-    --pages-only the newest paragraphs. Exits with 1 if nothing relevant is found.
+    the newest records are listed; with --in turns, --session or --role the newest turns, and with
+    --in pages the newest paragraphs. Exits with 1 if nothing relevant is found.
 
     In a pipe, one line per hit: score, id, kind, category or session or page, time, content, and with
     --explain the explanation. A record that does not hold now has the reason in one more column.
@@ -126,7 +131,8 @@ def recall(
     with context.reading() as memory:
         if question is not None:
             context.embed_waiting(memory)
-        hits = _search(memory, question, only, filters)
+        filters["sources"] = filters["sources"] or None
+        hits = memory.scoped(scope).search(question, mode=mode or "words", **filters)
     output.print_listing(
         context,
         (_format_hit_cells(hit, question, explain) for hit in hits),
@@ -136,28 +142,6 @@ def recall(
     )
     if not hits:
         raise click.exceptions.Exit(options.ExitCode.NOTHING)
-
-
-def _search(
-    memory: MemoryReader, question: str | None, only: Source | None, filters: dict[str, Any]
-) -> list[Hit]:
-    """Search the sources that the options name; by default all."""
-    if only is not None and (wrong := [name for name in _EXCLUDED[only] if filters[name]]):
-        option = wrong[0].removesuffix("s").replace("_", "-")
-        raise InvalidInput(f"--{option} cannot be combined with --{only}-only")
-    filters["mode"] = filters["mode"] or "words"
-    reader = memory.scoped(filters.pop("scope"))
-    return reader.search(question, sources=only, **filters)
-
-
-_OF_RECORDS = ("category", "tags", "kind", "layer", "origin", "valid_at")
-_OF_TURNS = ("session", "role")
-_EXCLUDED: Mapping[Source, tuple[str, ...]] = {
-    "records": _OF_TURNS,
-    "turns": _OF_RECORDS,
-    "pages": (*_OF_RECORDS, *_OF_TURNS, "scope"),
-}
-"""Parameters of the options that select nothing of a source."""
 
 
 def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> Sequence[object]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -128,19 +127,8 @@ def stats(context: CommandContext, /, scope: str | None) -> None:
     numbers = {name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL}
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
-    rows = ((name, "-" if value in (None, "") else value) for name, value in flatten_values(numbers))
+    rows = ((name, output.format_field(value) or "-") for name, value in numbers.items())
     output.print_listing(context, rows, numbers)
-
-
-def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
-    """Flatten nested mappings; the names of nested values are `table.name`, or `table.-` for an empty name."""
-    lines: list[tuple[str, object]] = []
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            lines += flatten_values(value, before=f"{before}{name}.")
-        else:
-            lines.append((f"{before}{name or '-'}", value))
-    return lines
 
 
 # -- doctor ---------------------------------------------------------------------------------------
