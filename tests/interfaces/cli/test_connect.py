@@ -16,7 +16,6 @@ import pytest
 
 from reverie import Memory
 from reverie.interfaces.cli import config_text
-from reverie.interfaces.cli.commands import connect as module
 from reverie.interfaces.cli.commands.connect import BACKUP, ClientSettings
 from tests.interfaces.conftest import environment, run_cli, run_on_terminal
 
@@ -200,7 +199,6 @@ def test_a_file_that_cannot_be_changed_is_named_and_nothing_is_written(
         (b'{"hooks": {"sessionStart": {}}}', "unexpected form"),
         (b"\xff\xfe{}", "not UTF-8"),
         (b"[" * 100_000, "not valid JSON"),
-        (b'{"a": "' + b"x" * module.MAX_BYTES + b'"}', "larger than"),
     ):
         hooks.write_bytes(text)
         servers.write_text(good)
@@ -216,11 +214,8 @@ def test_a_file_that_cannot_be_changed_is_named_and_nothing_is_written(
     hooks.chmod(0o400)
     assert "is read-only" in connect("cursor", "--yes").stderr.decode()
     hooks.unlink()
-    hooks.symlink_to(servers)
-    assert "is a symbolic link to" in connect("cursor", "--yes").stderr.decode()
-    hooks.unlink()
     hooks.mkdir()
-    assert "is not a file" in connect("cursor", "--yes").stderr.decode()
+    assert "Is a directory" in connect("cursor", "--yes").stderr.decode()
     hooks.rmdir()
     hooks.write_text("{}")
     monkeypatch.setattr(os, "getuid", lambda: 12_345)
@@ -234,6 +229,18 @@ def test_a_file_that_cannot_be_changed_is_named_and_nothing_is_written(
         toml.write_text(text)
         assert connect("codex", "--yes").returncode == 2
         assert toml.read_text() == text
+
+
+def test_a_file_that_is_linked_is_changed_where_it_is(home: Path, connect: Connect) -> None:
+    (home / "dotfiles").mkdir()
+    (home / ".gemini").mkdir()
+    target = home / "dotfiles" / "gemini.json"
+    target.write_text("{}")
+    (home / ".gemini" / "settings.json").symlink_to(target)
+    connect("gemini", "--yes")
+    assert "reverie" in json.loads(target.read_text())["mcpServers"]
+    connect("gemini", "--remove", "--yes")
+    assert ((home / ".gemini" / "settings.json").is_symlink(), target.read_text()) == (True, "{}")
 
 
 def test_if_one_file_cannot_be_written_the_others_are_as_before(home: Path, connect: Connect) -> None:

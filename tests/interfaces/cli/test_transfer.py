@@ -51,7 +51,7 @@ def test_a_backup_is_made_and_brought_back(call: Call, filled: None, folder: Pat
     result = call("backup", tmp_path / "kept.zip")
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith(f"Backup: {tmp_path / 'kept.zip'} (")
-    assert "1 record, 1 session with 1 turn, up to change 3." in result.stdout
+    assert "1 record, 1 session, 1 turn, up to change 3." in result.stdout
     result = call("backup", tmp_path / "quiet.zip", "--quiet")
     assert result.output == f"{tmp_path / 'quiet.zip'}\n"
     result = call("recover", tmp_path / "kept.zip", "--store", tmp_path / "new")

@@ -44,12 +44,8 @@ PORT = "Which port is staging on?"
 DEPLOY = "Can you deploy the fix tomorrow?"
 UNANSWERABLE = (
     *("Which airline did I book?", "What is my blood type?", "When does my passport expire?"),
-    *("Who painted the kitchen?", "What is the name of my cat?", "How much is the rent?"),
-    *("Which gym do I go to?", "Where did I park the car?", "What is the wifi password?"),
-    *("Which dentist do I see?", "What size are my shoes?", "Which book am I reading?"),
-    *("How tall is my brother?", "Which bank has my mortgage?", "Where did Ana grow up?"),
-    *("Who repairs the roof?", "How old is the dishwasher?", "What instrument does Maria play?"),
-    *("Where is the spare key?", "What did the plumber charge?"),
+    *("Which dentist do I see?", "What is the name of my cat?", "How much is the rent?"),
+    *("How old is the dishwasher?", "Where is the spare key?", "What did the plumber charge?"),
 )
 """Questions about facts that were never said. The demo draws one; the memory finds nothing for most, not for all."""
 

@@ -11,7 +11,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,8 +42,8 @@ __all__ = ["count", "escape_text", "extract_excerpt", "format_age", "format_size
 WIDEST = 120
 """Maximum columns on a terminal: longer lines are hard to read."""
 
+_COUNTED = ("record", "session", "turn", "page", "paragraph")
 _MOST_ITEMS = 20
-_LONGEST_WORD = 40  # a longer one is a whole sentence of Chinese or Japanese
 
 
 def print_json(value: Any) -> None:
@@ -166,6 +165,12 @@ def show_progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Call
         yield bar.update
 
 
+def format_counts(report: Any) -> str:
+    """Return how many records, sessions, turns, pages and paragraphs a report has: `2 records, 1 session`."""
+    numbers = ((getattr(report, f"{noun}s", 0), noun) for noun in _COUNTED)
+    return ", ".join(count(number, noun) for number, noun in numbers if number) or "nothing"
+
+
 def describe_turn(turn: Turn) -> str:
     """Return the content of a turn, and the tools that it calls."""
     calls = (f"[calls {call.name}({call.arguments})]" for call in turn.tool_calls)
@@ -177,32 +182,14 @@ def describe_content(hit: Hit) -> str:
     return describe_turn(hit.turn) if hit.turn is not None else hit.content
 
 
-def list_matched_words(hit: Hit, question: str | None) -> list[str]:
-    """Return the words that a question and a hit share, as the hit spells them; `car ≈ Volvo` for a related one."""
-    from reverie.domain.text import tokenizer
-
-    remaining, words, related = set(hit.explanation.matched), list[str](), hit.explanation.stands_for
-    for text in (hit.content, question or ""):
-        for surface, parts, wholes in tokenizer.tokenize_chunks(text):
-            shared = remaining.intersection((*parts, *wholes))
-            if shared and len(surface) <= _LONGEST_WORD:
-                meant = next((related[token] for token in shared if token in related), None)
-                words.append(surface if meant is None else f"{meant} ≈ {surface}")
-                remaining -= shared
-    return [*words, *sorted(remaining)]
-
-
-def explain_hit(hit: Hit, question: str | None) -> str:
-    """Explain on one line why a hit matched."""
-    return str(replace(hit.explanation, matched=tuple(list_matched_words(hit, question))))
-
-
 def format_field(field: Any) -> str:
     """Format a field on one line: a list with commas, a table as `name: value`, truth as in JSON."""
     if isinstance(field, bool):
         return str(field).lower()
     if isinstance(field, Mapping):
-        return ", ".join(f"{one_line(str(name)) or '-'}: {format_field(value)}" for name, value in field.items())
+        return ", ".join(
+            f"{one_line(str(name)) or '-'}: {format_field(value)}" for name, value in field.items()
+        )
     if isinstance(field, list):
         between = "; " if any(isinstance(each, Mapping) for each in field) else ", "
         return between.join(map(format_field, field))
@@ -258,9 +245,9 @@ def render_hits(hits: Sequence[Hit], question: str | None, *, explain: bool) -> 
     """Render hits with score, text, place and age; with `explain`, also the reasons."""
     now = timestamps.utc_now()
     for hit in hits:
-        words = list_matched_words(hit, question) or [question or ""]
+        words = hit.explanation.matched or (question or "",)
         text = extract_excerpt(_tidy(describe_content(hit)), words, longest=_LONGEST)
-        reasons = f"\n{explain_hit(hit, question)}" if explain else ""
+        reasons = f"\n{hit.explanation}" if explain else ""
         yield "" if question is None else f"{hit.score:.2f}", text, _describe_hit(hit, now) + reasons
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +15,7 @@ from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from reverie.admin.erasure.redact_stored import SecretFinding
+    from reverie.admin.erasure.redact_stored import RedactionReport, SecretFinding
     from reverie.admin.erasure.request import ErasureItem, ErasureReport
     from reverie.admin.history.undo import UndoResult
     from reverie.memory import Memory
@@ -196,11 +196,7 @@ _FATES = {
     "past": "loses its earlier versions",
     "kept": "remains",
 }
-_WORDS = {
-    "entry": ("entry of working memory", "entries of working memory"),
-    "cursor": ("internal note", "internal notes"),
-    "past": ("item's earlier versions", "items' earlier versions"),
-}
+_NOUNS = {"entry": "working-memory value", "cursor": "internal note", "past": "earlier version"}
 
 
 @command(json=True)
@@ -250,8 +246,9 @@ def forget(
         _print_plan(report, quiet=context.quiet)
     elif not context.quiet:
         click.echo(f"Erased permanently: {_format_counts(report)}.")
-        _print_notes(map(_format_match, report.left if yes else ()))
-        _print_notes(f"Note: {note}." for note in report.notes)
+        for item in report.left if yes else ():
+            output.print_message(_format_match(item))
+        _print_notes(report)
     context.require_finished(report.pending)
 
 
@@ -277,11 +274,6 @@ def _require_id(name: str) -> None:
         ) from None
 
 
-def _print_notes(notes: Iterable[str]) -> None:
-    for note in notes:
-        output.print_message(note)
-
-
 def _print_plan(plan: ErasureReport, *, quiet: bool) -> None:
     """Print the plan: in words on a terminal, a line for each item in a pipe."""
     if not output.is_terminal():
@@ -294,7 +286,7 @@ def _print_plan(plan: ErasureReport, *, quiet: bool) -> None:
         click.echo("\nRemains, with the same content:")
         output.print_items(map(_format_match, plan.left))
     if not quiet:
-        _print_notes(f"Note: {note}." for note in plan.notes)
+        _print_notes(plan)
 
 
 def _format_match(item: ErasureItem) -> str:
@@ -302,12 +294,13 @@ def _format_match(item: ErasureItem) -> str:
     return f"{item.subject} {output.one_line(item.id)} {_FATES[item.fate]} ({item.because}){text}"
 
 
+def _print_notes(report: ErasureReport | RedactionReport) -> None:
+    for note in report.notes:
+        output.print_message(f"Note: {note}.")
+
+
 def _format_counts(plan: ErasureReport) -> str:
-    parts = []
-    for name, number in plan.counts.items():
-        one, several = _WORDS.get(name, (name, f"{name}s"))
-        parts.append(f"{number:,} {one if number == 1 else several}")
-    return ", ".join(parts)
+    return ", ".join(output.count(number, _NOUNS.get(name, name)) for name, number in plan.counts.items())
 
 
 # -- secrets ---------------------------------------------------------------------------------------------
@@ -348,7 +341,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
         for each in report.left:
             place = f"{each.subject} {output.one_line(each.id)}"
             output.print_message(f"Remains, because its name is a secret: {place}; forget it.")
-        _print_notes(f"Note: {note}." for note in report.notes)
+        _print_notes(report)
     context.require_finished(report.pending)
 
 

@@ -17,7 +17,6 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,9 +32,6 @@ from reverie.memory import IN_MEMORY
 
 SERVER = "reverie"
 """Name of the server in a client."""
-
-MAX_BYTES = 8 * 1024 * 1024
-"""Bytes of a client's file that are read."""
 
 BACKUP = ".before-reverie"
 """End of the name of a file's copy from before the first change."""
@@ -191,12 +187,11 @@ class ClientSettings:
     def _edit_server(self, path: Path, text: str, *, remove: bool) -> str:
         is_toml = path.suffix == ".toml"
         mcp = self._client["mcp"]
-        place = (*mcp["key"], SERVER)
+        place = (mcp["key"], SERVER)
         existing = _get(_parse(path, text), place)
         if remove:
             return text if existing is None else config_text.drop(text, place, is_toml=is_toml)
-        words = [*find_program(), "mcp", *self._arguments, *mcp.get("options", [])]
-        server = _fill(mcp["server"], words)
+        server = self._fill(mcp["server"], "mcp", mcp.get("options", []))
         if isinstance(existing, dict):
             server = existing | server
             if server == existing:
@@ -208,72 +203,83 @@ class ClientSettings:
     # -- hooks -------------------------------------------------------------------------------------------
 
     def _edit_hooks(self, path: Path, text: str, *, remove: bool) -> str:
-        is_toml = path.suffix == ".toml"
-        hooks = self._hooks
+        hooks, is_toml = self._hooks, path.suffix == ".toml"
         entries = {} if remove else {event: self._build_entry(event) for event in hooks["events"]}
-        if hooks.get("trust"):
-            text = self._edit_trust(path, text, {})
+        text = self._edit_trust(path, text, {})
         document = _parse(path, text)
         ours = list(self._find_ours(document))
-        present = [(event, _get(document, place[: len(hooks["key"]) + 2])) for event, place in ours]
+        present = [(place[1], _get(document, place)) for place in ours]
         if sorted(present, key=str) != sorted(entries.items(), key=str):
-            for _, place in reversed(ours):
-                whole = place[: len(hooks["key"]) + 2]
-                is_alone = len(_get(document, whole).get("hooks", [])) < 2
-                text = config_text.drop(text, whole if is_alone else place, is_toml=is_toml)
-            added = {} if remove else {(name,): value for name, value in hooks.get("version", {}).items()}
-            for place, value in added.items():
-                if _get(document, place) is None:
-                    text = config_text.put(text, place, value, is_toml=is_toml)
+            for place in reversed(ours):
+                text = config_text.drop(text, place, is_toml=is_toml)
+            for name, value in () if remove else hooks.get("version", {}).items():
+                if name not in document:
+                    text = config_text.put(text, (name,), value, is_toml=is_toml)
             for event, entry in entries.items():
-                text = config_text.put(text, (*hooks["key"], event, APPEND), entry, is_toml=is_toml)
-        return self._edit_trust(path, text, entries) if hooks.get("trust") else text
+                text = config_text.put(text, (hooks["key"], event, APPEND), entry, is_toml=is_toml)
+        return self._edit_trust(path, text, entries)
 
-    def _build_entry(self, event: str) -> dict[str, Any]:
+    def _build_entry(self, event: str) -> Any:
         hooks = self._hooks
         silent = ["--max-chars", "0"] if event in hooks.get("silent", ()) else []
-        words = ["hook", hooks["events"][event], *self._arguments, *hooks.get("options", []), *silent]
-        entry: dict[str, Any] = _fill(hooks["entry"], [*find_program(), *words])
-        return entry
+        return self._fill(
+            hooks["entry"], "hook", [*hooks.get("options", []), *silent], hooks["events"][event]
+        )
 
-    def _find_ours(self, document: Mapping[str, Any]) -> Iterator[tuple[str, config_text.Path]]:
-        """Iterate over our hooks, in order: the event and the place of each."""
-        key = tuple(self._hooks["key"])
-        events = _get(document, key)
+    def _find_ours(self, document: Mapping[str, Any]) -> Iterator[config_text.Path]:
+        """Iterate over the places of our hooks, in order: of a whole entry if it has no others."""
+        key = self._hooks["key"]
+        events = document.get(key)
         for event, listed in events.items() if isinstance(events, dict) else ():
             for number, entry in enumerate(listed if isinstance(listed, list) else ()):
                 handlers = entry.get("hooks") if isinstance(entry, dict) else None
-                if _is_ours(entry):
-                    yield event, (*key, event, number)
-                for inner, handler in enumerate(handlers if isinstance(handlers, list) else ()):
-                    if _is_ours(handler):
-                        yield event, (*key, event, number, "hooks", inner)
+                own = [_is_ours(each) for each in handlers] if isinstance(handlers, list) else []
+                if _is_ours(entry) or (own and all(own)):
+                    yield key, event, number
+                else:
+                    yield from (
+                        (key, event, number, "hooks", inner) for inner, is_own in enumerate(own) if is_own
+                    )
 
     def _edit_trust(self, path: Path, text: str, entries: Mapping[str, Any]) -> str:
         """Write the hashes of our hooks, or remove them if there are no entries.
 
         Codex runs a hook that its user has trusted: the file has the hash of the hook, by its place.
         """
-        state = (*self._hooks["key"], "state")
         document = _parse(path, text)
-        for event, place in self._find_ours(document):
-            label = re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
-            own = (*state, f"{path}:{label}:{place[-3]}:{place[-1]}")
-            existing = _get(document, own)
-            if existing is not None and not entries:
-                text = config_text.drop(text, own, is_toml=True)
-            elif entries:
-                handler = {"async": False, **_get(document, place)}
+        for place in self._find_ours(document) if self._hooks.get("trust") else ():
+            key, event, number, *_ = place
+            label = re.sub(r"(?<!^)(?=[A-Z])", "_", str(event)).lower()
+            own = (key, "state", f"{path}:{label}:{number}:{place[4] if len(place) > 4 else 0}")
+            if entries:
+                handler = {"async": False, **_get(document, (*place[:3], "hooks", 0))}
                 identity = {"event_name": label, "hooks": [handler]}
                 written = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
                 trusted = f"sha256:{hashlib.sha256(written.encode()).hexdigest()}"
                 text = config_text.put(text, own, {"trusted_hash": trusted}, is_toml=True)
+            elif _get(document, own) is not None:
+                text = config_text.drop(text, own, is_toml=True)
         return text
 
     def _has_ours(self, path: Path, document: Mapping[str, Any]) -> bool:
-        if path == self._server_file and _get(document, (*self._client["mcp"]["key"], SERVER)) is not None:
+        if path == self._server_file and _get(document, (self._client["mcp"]["key"], SERVER)) is not None:
             return True
         return bool(self._hooks) and path == self._files[-1] and any(True for _ in self._find_ours(document))
+
+    def _fill(self, template: Any, command: str, options: Sequence[str], *names: str) -> Any:
+        """Return an entry with the words of a command in its placeholders."""
+        words = [*find_program(), command, *names, *self._arguments, *options]
+        line = subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+        filled = {"{command}": words[0], "{args}": words[1:], "{words}": words, "{line}": line}
+
+        def fill(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {key: fill(each) for key, each in value.items()}
+            if isinstance(value, list):
+                return [fill(each) for each in value]
+            return filled.get(value, value) if isinstance(value, str) else value
+
+        return fill(template)
 
 
 def _is_ours(handler: Any) -> bool:
@@ -281,8 +287,7 @@ def _is_ours(handler: Any) -> bool:
     line = (handler.get("command") or handler.get("bash")) if isinstance(handler, dict) else None
     if not isinstance(line, str) or "reverie" not in line:
         return False
-    words = re.findall(r"[\w-]+", line)
-    return any(pair in {("hook", event) for event in EVENTS} for pair in pairwise(words))
+    return re.search(rf"\bhook\W+({'|'.join(EVENTS)})\b", line) is not None
 
 
 def _get(document: Any, place: Sequence[str | int]) -> Any:
@@ -293,17 +298,6 @@ def _get(document: Any, place: Sequence[str | int]) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return document
-
-
-def _fill(template: Any, words: Sequence[str]) -> Any:
-    """Return an entry with its placeholders filled in."""
-    if isinstance(template, dict):
-        return {key: _fill(value, words) for key, value in template.items()}
-    if isinstance(template, list):
-        return [_fill(value, words) for value in template]
-    line = subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
-    filled = {"{command}": words[0], "{args}": list(words[1:]), "{words}": list(words), "{line}": line}
-    return filled.get(template, template) if isinstance(template, str) else template
 
 
 def find_program() -> Sequence[str]:
@@ -328,8 +322,7 @@ def _resolve(place: str) -> Path:
     folders = {"darwin": mac, "win32": (roaming, f"{roaming}/Zed")}
     config, zed = folders.get(sys.platform, (xdg, f"{xdg}/zed"))
     place = _VARIABLE.sub(lambda match: os.environ.get(match[1]) or match[2], place)
-    path = Path(place.replace("{config}", config).replace("{zed}", zed)).expanduser()
-    return Path(os.path.realpath(path.parent), path.name)
+    return Path(place.replace("{config}", config).replace("{zed}", zed)).expanduser().resolve()
 
 
 def _choose_file(places: Sequence[str]) -> Path:
@@ -345,24 +338,17 @@ def _read(path: Path) -> str | None:
     """Return the text of a file; None if it does not exist.
 
     Raises:
-        InvalidInput: it is not a plain text file of this user that can be written, or it is too large.
+        InvalidInput: it is not a UTF-8 text of this user that can be written.
     """
-    if path.is_symlink():
-        target = os.readlink(path)
-        problem = f"{str(path)!r} is a symbolic link to {target!r}"
-        raise InvalidInput(f"{problem}. Edit that file by hand; `--print` shows the settings")
     if not path.exists():
         return None
-    status = path.stat()
-    problems = {
-        "is not a file": not path.is_file(),
-        "belongs to another user": hasattr(os, "getuid") and status.st_uid != os.getuid(),
-        "is read-only": not status.st_mode & 0o200 or not os.access(path, os.R_OK | os.W_OK),
-        f"is larger than {MAX_BYTES:,} bytes": status.st_size > MAX_BYTES,
-    }
-    for problem, applies in problems.items():
-        if applies:
-            raise InvalidInput(f"{str(path)!r} {problem}. Nothing was changed; `--print` shows the settings")
+    problem = ""
+    if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
+        problem = "belongs to another user"
+    elif not path.stat().st_mode & 0o200 or not os.access(path, os.R_OK | os.W_OK):
+        problem = "is read-only"
+    if problem:
+        raise InvalidInput(f"{str(path)!r} {problem}. Nothing was changed; `--print` shows the settings")
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError:

@@ -100,15 +100,11 @@ def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
 # -- models ---------------------------------------------------------------------------------------
 
 
-@click.group(cls=options.CommandGroup)
-def model() -> None:
-    """Examine the model of background thinking."""
-
-
-@model.command(json=True)
+@command("model", json=True)
+@click.argument("action", type=click.Choice(["check"]))
 @options.MODEL
-def check(context: CommandContext, /, model: str | None) -> None:
-    """Examine the model with forty fixed claims, and store the result.
+def check_model(context: CommandContext, /, action: str, model: str | None) -> None:
+    """Examine the model of background thinking with forty fixed claims, and store the result.
 
     Half of the claims are wrong. A model passes if it supports at most one of these, and at least fifteen of the
     others. A model that passes is believed if a dream can make no controls of its claims. The exam costs four requests.

@@ -281,14 +281,8 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     if not yes:
         context.confirm(f"Rebuild the database from the files in {folder}?", refused="Nothing was changed.")
     report = rebuild_folder(folder, analyse=analyze, force=force, redactor=context.load_settings().redactor)
-    parts = [
-        f"{output.count(report.records, 'record')} ({report.archived:,} archived)",
-        f"{output.count(report.sessions, 'session')} with {output.count(report.turns, 'turn')}",
-        output.count(report.pages, "page"),
-        f"{output.count(report.paragraphs, 'paragraph')} of logs",
-    ]
     kept = "" if report.kept is None else f"\nThe old database is now {report.kept}."
-    context.print_result(f"Rebuilt the database: {', '.join(parts)}.{kept}", report)
+    context.print_result(f"Rebuilt the database: {output.format_counts(report)}.{kept}", report)
     if not context.as_json:
         for problem in (*report.notes, *(f"not imported: {broken}" for broken in report.broken)):
             output.print_message(problem)

@@ -135,7 +135,7 @@ def recall(
         hits = memory.scoped(scope).search(question, mode=mode or "words", **filters)
     output.print_listing(
         context,
-        (_format_hit_cells(hit, question, explain) for hit in hits),
+        (_format_hit_cells(hit, explain) for hit in hits),
         {"query": question, "hits": hits},
         blocks=output.render_hits(hits, question, explain=explain),
         empty="Nothing relevant." if question is not None else "Nothing found.",
@@ -144,7 +144,7 @@ def recall(
         raise click.exceptions.Exit(options.ExitCode.NOTHING)
 
 
-def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> Sequence[object]:
+def _format_hit_cells(hit: Hit, explain: bool) -> Sequence[object]:
     place = "-"
     if hit.turn is not None:
         place = f"{hit.turn.session}#{hit.turn.position}"
@@ -153,7 +153,7 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> Sequence
     elif hit.paragraph is not None:
         place = hit.paragraph.page
     cells = [f"{hit.score:.2f}", hit.id, hit.kind, place, hit.at, output.describe_content(hit)]
-    return output.add_state([*cells, output.explain_hit(hit, question)] if explain else cells, hit.record)
+    return output.add_state([*cells, hit.explanation] if explain else cells, hit.record)
 
 
 @command(as_of=True, json=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ from reverie.interfaces.cli.options import CommandContext, command
 if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.batch import Skipped
-    from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportPreview, ImportReport
     from reverie.memory import Memory
 
@@ -97,15 +95,13 @@ def copy(context: CommandContext, /, source: str, target: str) -> None:
 
     with output.show_progress("changes", None, quiet=context.quiet or context.as_json) as advance:
         report = copy_memory(source, target, progress=advance)
-    records, sessions = output.count(report.records, "record"), output.count(report.sessions, "session")
-    text = f"Copied and compared: {records}, {sessions}, {output.count(report.changes, 'change')}."
+    text = f"Copied and compared: {output.format_counts(report)}, {output.count(report.changes, 'change')}."
     context.print_result(text, report)
 
 
 def _format_contents(result: Backup) -> str:
-    sessions = f"{output.count(result.sessions, 'session')} with {output.count(result.turns, 'turn')}"
     profile = f", {', '.join(result.profile)}" if result.profile else ""
-    return f"{output.count(result.records, 'record')}, {sessions}{profile}, up to change {result.sequence:,}"
+    return f"{output.format_counts(result)}{profile}, up to change {result.sequence:,}"
 
 
 # -- export ------------------------------------------------------------------------------------------------
@@ -128,7 +124,7 @@ def export(context: CommandContext, /, target: str, scope: Sequence[str], overwr
     with context.reading() as memory:
         export_to = memory.admin.export if isinstance(memory, Memory) else memory.export
         report = export_to(target, scope=list(scope) or None, overwrite=overwrite)
-    context.print_result(f"Exported to {report.path}: {_format_counts(report)}.", report)
+    context.print_result(f"Exported to {report.path}: {output.format_counts(report)}.", report)
 
 
 # -- import ------------------------------------------------------------------------------------------------
@@ -224,7 +220,7 @@ def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
 
 def _describe_import(report: ImportReport, path: Path, origin: Origin | None) -> Iterator[str]:
     verb = "Would import" if report.dry_run else "Imported"
-    yield f"{verb} from {path.resolve().name} ({report.form}): {_format_counts(report)}."
+    yield f"{verb} from {path.resolve().name} ({report.form}): {output.format_counts(report)}."
     if report.skipped:
         reasons = (f"{count:,} {why}" for why, count in report.skipped_by_reason.items())
         yield f"Skipped: {', '.join(reasons)}."
@@ -250,19 +246,12 @@ def _describe_import(report: ImportReport, path: Path, origin: Origin | None) ->
 
 
 def _describe_skipped(report: ImportReport) -> Iterator[str]:
-    grouped: dict[tuple[str, str, str], Skipped] = {}
+    grouped: dict[tuple[str, str, str], list[Skipped]] = {}
     for each in report.skipped:
-        key = (each.what, each.why, each.detail if each.why == "unsupported" else each.place + each.detail)
-        before = grouped.get(key)
-        grouped[key] = each if before is None else replace(before, count=before.count + each.count)
-    for each in grouped.values():
         if each.why not in _EXPECTED:
-            times = f" ({each.count:,} times)" if each.count > 1 else ""
-            detail = f": {each.detail}" if each.detail else ""
-            yield f"{each.place}: {each.what} {each.why}{detail}{times}"
-
-
-def _format_counts(report: ExportReport | ImportReport) -> str:
-    nouns = ("record", "session", "turn", "page", "paragraph")
-    numbers = {noun: getattr(report, f"{noun}s") for noun in nouns}
-    return ", ".join(output.count(number, noun) for noun, number in numbers.items() if number) or "nothing"
+            place = "" if each.why == "unsupported" else each.place
+            grouped.setdefault((each.what, each.why, place + each.detail), []).append(each)
+    for (each, *_), number in ((group, sum(one.count for one in group)) for group in grouped.values()):
+        times = f" ({number:,} times)" if number > 1 else ""
+        detail = f": {each.detail}" if each.detail else ""
+        yield f"{each.place}: {each.what} {each.why}{detail}{times}"
