@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import time
 from functools import cache
 from pathlib import Path
@@ -32,7 +31,7 @@ _IDENTITY_FILES = ("/etc/machine-id", "/proc/sys/kernel/random/boot_id")
 @cache
 def read_identities() -> frozenset[str]:
     """Return what identifies this machine: two containers of one machine have one of these in common."""
-    found = {f"host:{socket.gethostname()}"}
+    found = {f"host:{os.uname().nodename}"}
     for name in _IDENTITY_FILES:
         with contextlib.suppress(OSError):
             if text := Path(name).read_text(encoding="ascii", errors="replace").strip():
@@ -59,7 +58,7 @@ def claim_folder(root: Path) -> None:
         )
     if identities & ours and 0 <= now - at < RENEW_S:
         return
-    text = json.dumps({"machine": sorted(ours), "name": socket.gethostname(), "at": now})
+    text = json.dumps({"machine": sorted(ours), "name": os.uname().nodename, "at": now})
     draft = file.with_name(f"{MACHINE_FILE}.{os.getpid()}")
     with contextlib.suppress(OSError):  # a folder that cannot be written: the database says what is wrong
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
