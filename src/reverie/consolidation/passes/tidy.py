@@ -417,6 +417,6 @@ def promote(view: PassInput) -> Flow[Plan]:
         is_filed_as_event = record.layer == "episodic" != layer and not record.archived
         is_sure = record.confidence >= view.promotion_min_confidence and record.origin not in UNTRUSTED
         if record.id in view.changed and is_filed_as_event and is_sure:
-            why = f"sure enough to keep as {layer} (confidence {record.confidence:.2f})"
+            why = "certain enough to keep for good"
             builder.change(record, replace(record, layer=layer), why=why)
     return builder.plan(skipped="nothing new is due for promotion")

@@ -199,7 +199,7 @@ MOST_WORDS = 4_000
 """Words of two texts together above which they are shown whole."""
 
 _PIECES = defer_regex(r"\s+|\w+|[^\w\s]")
-_HIDDEN = ("updated_at", "last_seen_at")
+_HIDDEN = ("updated_at", "last_seen_at", "perhaps_replaced_by", "replaced_by", "replaces")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 

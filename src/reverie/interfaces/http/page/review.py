@@ -210,7 +210,8 @@ def _name_change(item: Mapping[str, Any], before: Any, after: Any) -> str:
         what = "added" if before is None else "removed" if after is None else "changed"
         return f"{_OTHERS.get(subject, subject.capitalize())} {what}"
     if before is None:
-        return "You added" if is_by_person and item["operation"] != "import" else "Learned"
+        is_own = is_by_person and item["operation"] != "import" and after["origin"] == "owner"
+        return "You added" if is_own else "Learned"
     if after is None:
         return "Removed"
     changed = {name for name in after if after[name] != before.get(name)}
