@@ -39,15 +39,6 @@ def test_tags_merge_as_sets_in_the_persons_order() -> None:
     assert found.value.tags == ("y", "c", "z", "x")  # `a` was taken out by ours, `b` by theirs
 
 
-def test_metadata_merges_by_key_and_names_the_key_in_conflict() -> None:
-    base = make_record(metadata={"kept": "1", "both": "1", "ours": "1", "gone": "1"})
-    ours = replace(base, metadata={"kept": "1", "both": "2", "ours": "2", "new": "1"})
-    theirs = replace(base, metadata={"kept": "1", "both": "3", "ours": "1", "gone": "1", "theirs": "1"})
-    found = merge_values(base, ours, theirs)
-    assert found.conflicts == ("metadata.both",)
-    assert found.value.metadata == {"kept": "1", "both": "3", "ours": "2", "theirs": "1", "new": "1"}
-
-
 def test_bookkeeping_never_conflicts() -> None:
     base = make_record(seen_count=2)
     ours = replace(base, seen_count=5, last_seen_at=make_time(50), updated_at=make_time(20))
@@ -103,7 +94,7 @@ def test_without_a_base_whatever_differs_was_changed_by_both() -> None:
     ours = make_record(content="ours", tags=("a",), seen_count=3)
     theirs = make_record(content="theirs", tags=("b",), metadata={"k": "v"})
     found = merge_values(None, ours, theirs)
-    assert found.conflicts == ("content",)
+    assert found.conflicts == ("content", "metadata")
     assert found.value.tags == ("b", "a")
     assert (found.value.seen_count, found.value.metadata) == (3, {"k": "v"})
     assert merge_values(None, ours, ours).value == ours

@@ -34,7 +34,7 @@ class MergeResult(Generic[V]):
 
     Attributes:
         value: The merged value.
-        conflicts: The fields that both sides changed differently, such as `content` or `metadata.owner`. Their
+        conflicts: The fields that both sides changed differently, such as `content`. Their
             values are those of `theirs`.
     """
 
@@ -48,7 +48,7 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
     A field that one side changed is taken from it. A field that both changed differently is a conflict, and `theirs`
     is taken. Some fields never conflict. `tags` and `references` merge as sets in the order of `theirs`, the content
     of a page merges by lines (`merge_text`), `updated_at` and `last_seen_at` take the later time, and `seen_count`
-    takes both increments. `metadata` merges by key. Changes that are valid alone but not together are conflicts too,
+    takes both increments. Changes that are valid alone but not together are conflicts too,
     such as a `valid_to` before the `valid_from`.
 
     Args:
@@ -86,10 +86,6 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
             values[name] = yours
         elif name in mergers:
             values[name] = mergers[name](was, mine, yours)
-        elif name == "metadata":
-            merged, clashing = _merge_mapping(was or {}, mine, yours)
-            values[name] = MappingProxyType(merged)
-            conflicts += [f"metadata.{key}" for key in clashing]
         else:
             values[name] = yours
             conflicts.append(name)
@@ -120,21 +116,6 @@ _MERGERS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
     }
 )
 """Fields that never conflict, with the value of a field that both sides changed."""
-
-
-def _merge_mapping(
-    old: Mapping[str, str], mine: Mapping[str, str], yours: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    result: dict[str, str] = {}
-    clashing = []
-    for key in dict.fromkeys([*yours, *mine]):
-        was, here, there = old.get(key), mine.get(key), yours.get(key)
-        taken = here if there == was else there
-        if was not in (here, there) and here != there:
-            clashing.append(key)
-        if taken is not None:
-            result[key] = taken
-    return result, clashing
 
 
 def _list_mismatches(values: Mapping[str, Any], ours: object, theirs: object) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Language of a text, with its stemmer and its function words.
 
-The language is detected by the function words of a text (the lists of stopwords-iso, MIT), by its letters with
-accents, or by its script. English is the default. The lists are broad, so a query gives less weight to function words
+The language is detected by the function words of a text (the lists of stopwords-iso, MIT), or by its script. English is the default. The lists are broad, so a query gives less weight to function words
 of other languages than English, but does not drop them.
 """
 
@@ -42,21 +41,8 @@ _LEAST_FOREIGN = 0.2
 _MARGIN = 1.1
 """Least ratio of its evidence to the evidence for English."""
 
-_MARGIN_ACCENTED = 0.5
-"""The same for a text with letters that English does not have, in a word that is no name. Share of the texts of
-`evaluation/training` and `evaluation/questions` whose language is detected without such letters and with them: French
-.79 and .85, Spanish .81 and .88, Portuguese .70 and .79, English .996 and .996."""
-
 _CERTAIN = 1.2
 """Ratio of its evidence to the evidence for English from which a text is in that language alone."""
-
-_LETTERS = {
-    "de": "äöüß", "es": "áéíñóúü", "fr": "àâæçèéêëîïôùûüœ", "it": "àèéìòù", "nl": "ëï", "pl": "ąćęłńóśźż",
-    "pt": "àáâãçéêíóôõú",
-}  # fmt: skip
-"""Letters of those languages that English does not have."""
-
-_PLAIN_WORD = defer_regex(r"(?<![^\W\d_])[a-zß-öø-ÿœąćęłńśźż]+(?![^\W\d_])")
 
 WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
 """Languages in Latin letters that are likely."""
@@ -134,29 +120,15 @@ def detect_languages(words: Iterable[str], text: str) -> tuple[str, ...]:
                 return (language,)
     words = list(words)
     evidence = _gather_evidence(words)
-    letters = _find_accents(text)
-    for language, its in _LETTERS.items() if letters else ():
-        if language in evidence:
-            shared = (sum(letter in others for others in _LETTERS.values()) for letter in letters & {*its})
-            evidence[language] += sum(1 / languages for languages in shared)
     best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
-    least, margin = (_LEAST_FOREIGN, _MARGIN_ACCENTED) if letters else (_LEAST, _MARGIN)
     english = evidence.get(DEFAULT, 0.0)
-    if best == DEFAULT or evidence[best] < max(least, margin * english):
+    if best == DEFAULT or evidence[best] < max(_LEAST, _MARGIN * english):
         return (DEFAULT,)
     table = _list_languages_by_word()
     spelled = fold_accents(text)  # "Kim" is a name, although "kim" is a Turkish function word
     telling = {word for word in words if word in spelled and best in table.get(word, "").split()}
     is_certain = len(telling) > 1 and evidence[best] >= _CERTAIN * english
     return (best,) if is_certain else (best, DEFAULT)
-
-
-def _find_accents(text: str) -> frozenset[str]:
-    """Return the letters of `_LETTERS` in words without a capital, which are no names."""
-    if text.isascii():
-        return frozenset()
-    words = _PLAIN_WORD.findall(unicodedata.normalize("NFC", text))
-    return frozenset("".join(words)).intersection("".join(_LETTERS.values()))
 
 
 def guess_foreign_language(words: Iterable[str]) -> str:

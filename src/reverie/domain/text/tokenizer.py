@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cache
@@ -221,31 +220,21 @@ def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int
         matched: Words in the analyzer's form.
         longest: The characters of the part.
     """
-    wanted = frozenset(matched)
-    if not wanted:
-        return 0
     language = find_language(text)
     places = [
-        (match.start(), term)
+        (match.start(), found)
         for match in re.finditer(r"\S+", text)
         for _, parts, wholes in tokenize_chunks(match.group(), language)
-        for term in wanted.intersection((*parts, *wholes))
+        if (found := frozenset(matched).intersection((*parts, *wholes)))
     ]
-    inside: Counter[str] = Counter()
-    best, most, end = 0, 0, 0
-    for first, (at, term) in enumerate(places):
-        while end < len(places) and places[end][0] < at + longest // 2:
-            inside[places[end][1]] += 1
-            end += 1
-        if len(inside) > most:
-            best, most = at, len(inside)
-        assert end > first
-        inside[term] -= 1
-        if not inside[term]:
-            del inside[term]
-    if best < longest // 2:
-        return 0
-    return text.rfind(" ", 0, max(0, best - longest // 4)) + 1
+
+    def count_words(number: int) -> int:
+        end = places[number][0] + longest // 2
+        near = (found for at, found in places[number : number + longest] if at < end)
+        return len(frozenset().union(*near))
+
+    best = places[max(range(len(places)), key=count_words)][0] if places else 0
+    return text.rfind(" ", 0, max(0, best - longest // 4)) + 1 if best >= longest // 2 else 0
 
 
 def pack(tokens: Iterable[str]) -> str:
