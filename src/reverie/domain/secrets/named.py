@@ -1,4 +1,4 @@
-"""Secrets after a word that names them: `password = …`, "my token is …", code, and columns of tables.
+"""Secrets after a word that names them: `password = …`, "my token is …", and code.
 
 A password has no form of its own. So a match is judged by the name, by the joint between name and value, and by the
 value. Code that only mentions a password is not matched.
@@ -6,12 +6,11 @@ value. Code that only mentions a password is not matched.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import compile_pattern, defer_regex, lower_in_place
+from reverie.domain.lazy_regex import compile_pattern, defer_regex
 from reverie.domain.secrets.rules import (
     Span,
     get_pattern,
@@ -104,7 +103,7 @@ class _Place(NamedTuple):
         return get_pattern("end").match(self.after) is not None
 
 
-def find_trigger_words(lower: str) -> list[tuple[int, str]]:
+def _find_trigger_words(lower: str) -> list[tuple[int, str]]:
     """Return the words that name a secret in their order, each after its place."""
     found = []
     for word in TRIGGERS:
@@ -115,16 +114,15 @@ def find_trigger_words(lower: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def find_named(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
+def find_named(text: str, lower: str) -> Iterator[Span]:
     """Yield every secret in `text` that a word before it names.
 
     Args:
         text: The text.
         lower: Its lower-case form.
-        triggers: Result of `find_trigger_words` for that form.
     """
     end = judged = 0
-    for start, word in triggers:
+    for start, word in _find_trigger_words(lower):
         if start < end:
             continue
         if judged >= _MAX_NAMES:
@@ -150,15 +148,6 @@ def find_named(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
         if span is not None:
             yield span
             end = span.end
-
-
-def classify_value(name: str, value: str) -> str | None:
-    """Return the kind of secret of a whole value, by its name; None if it is no secret."""
-    before = f'"{name}": "'
-    text = before + json.dumps(value, ensure_ascii=False)[1:]
-    lower = lower_in_place(text)
-    spans = find_named(text, lower, find_trigger_words(lower))
-    return next((span.kind for span in spans if span.start == len(before)), None)
 
 
 def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
@@ -286,59 +275,3 @@ def _is_key_value(value: str, place: _Place) -> bool:
         return False
     is_long = len(value) >= 16 and is_mixed(value) and "/" not in value
     return is_long or is_random(value, least=10) or ("secret" in place.name.lower() and is_strong(value))
-
-
-# -- columns of tables, in CSV and in Markdown ---------------------------------------------------------------
-
-_DELIMITERS = "|\t;,"
-_AROUND = " \t\r\n\"'`*_"
-_LINE = defer_regex(r"[^\n]{1,5000}(?:\n|\Z)")
-_RULE = defer_regex(r"[ \t\r\n|:+-]*")
-_COLUMN = defer_regex(r"[^\W_][\w ]{0,39}")
-
-
-def find_columns(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
-    """Yield the secrets of each column whose heading names one.
-
-    Args:
-        text: The text.
-        triggers: Result of `find_trigger_words` for its lower-case form.
-    """
-    end = 0
-    for start, _ in triggers:
-        if start < end:
-            continue
-        head = _LINE.match(text, text.rfind("\n", 0, start) + 1)
-        end = head.end() if head is not None else text.find("\n", start) + 1 or len(text)
-        for delimiter in _DELIMITERS if head is not None else "":
-            names = [cell.strip(_AROUND) for cell, _ in _split_cells(head, delimiter)] if head else []
-            inner = names[1:-1] if delimiter == "|" else names
-            if len(names) < 2 or not all(map(_COLUMN.fullmatch, inner)):
-                continue
-            while (line := _LINE.match(text, end)) is not None:
-                cells = _split_cells(line, delimiter)
-                if len(cells) != len(names) and not _RULE.fullmatch(line.group()):
-                    break
-                for name, (cell, at) in zip(names, cells, strict=False):
-                    yield from _find_secret(name, cell, at)
-                end = line.end()
-            break
-
-
-def _split_cells(line: re.Match[str], delimiter: str) -> Sequence[tuple[str, int]]:
-    """Return the cells of a line with their places; a quoted delimiter is no separator."""
-    pattern = compile_pattern(
-        rf'(?:\A|(?<={re.escape(delimiter)}))(?>(?:\s{{0,9}}"(?>(?:[^"]|""){{0,400}})"|[^"{delimiter}\n])*)(?=[{delimiter}\n]|\Z)',
-        True,
-    )
-    return [(match.group(), line.start() + match.start()) for match in pattern.finditer(line.group())]
-
-
-def _find_secret(name: str, cell: str, at: int) -> Iterator[Span]:
-    """Yield the secret of a cell, if it is one by its name."""
-    value = cell.strip(_AROUND)
-    if any(map(str.isdigit, value)) and " " not in value:
-        kind = classify_value(name, value)
-        if kind is not None:
-            begin = at + len(cell) - len(cell.lstrip(_AROUND))
-            yield Span(begin, begin + len(value), kind)

@@ -245,9 +245,7 @@ class Redactor:
             if not rule.needs or compile_pattern(rule.needs, True).search(text) is not None:
                 yield from rule.find_spans(text, lower)
         if any([word in lower for word in named.TRIGGERS]):
-            names = named.find_trigger_words(lower)
-            yield from named.find_named(text, lower, names)
-            yield from named.find_columns(text, names)
+            yield from named.find_named(text, lower)
 
 
 def _remember(cache: set[str], text: str) -> None:

@@ -1,7 +1,8 @@
 """Language of a text, with its stemmer and its function words.
 
-The language is detected by the function words of a text (the lists of stopwords-iso, MIT), or by its script. English is the default. The lists are broad, so a query gives less weight to function words
-of other languages than English, but does not drop them.
+The language is detected by the function words of a text (the lists of stopwords-iso, MIT), or by its script. English
+is the default. The lists are broad, so a query gives less weight to function words of other languages than English, but
+does not drop them.
 """
 
 from __future__ import annotations
