@@ -18,7 +18,7 @@ from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Kind, Record, normalize_labels, validate_record
-from reverie.domain.similarity.grounding import Evidence, find_unknown_words, find_unsaid
+from reverie.domain.similarity.grounding import Evidence, find_unsaid
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
@@ -141,7 +141,7 @@ def _explain_refusal(builder: PlanBuilder, note: Record, records: Sequence[Recor
         return f"it would be longer than the note is: {length:,} characters"
     said = [Evidence(text=note.content, at=note.created_at)]
     for record in records:
-        if why := find_unsaid(record.content, said) or find_unknown_words(record.content, said):
+        if why := find_unsaid(record.content, said):
             return why.replace("no cited turn says", "the note does not say")
     if together.denied - known.denied or _list_values(known, together) != _list_values(known, known):
         return "the names and values of the note would be in another order"

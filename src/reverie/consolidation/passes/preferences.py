@@ -33,7 +33,6 @@ from reverie.domain.record import STANDING, UNTRUSTED, Record
 from reverie.domain.similarity.grounding import (
     collect_evidence,
     extract_content,
-    find_unknown_words,
     find_unsaid,
 )
 from reverie.domain.text import validation
@@ -135,9 +134,7 @@ def explain_unshown(preference: str, signals: Sequence[tuple[Turn, str]], *, zon
     if evidence and not any(counts[name] >= needed for name, needed in NEEDED.items()):
         return "one strong signal is needed, two mild ones or three casual ones"
     text = f"{preference[:1].lower()}{preference[1:]}"  # it begins with a verb, which is not a name
-    return find_unsaid(text, evidence, zone=zone) or find_unknown_words(
-        text, evidence, least=KNOWN_SHARE, zone=zone
-    )
+    return find_unsaid(text, evidence, least=KNOWN_SHARE, zone=zone)
 
 
 def _limit_strength(turn: Turn, strength: str, zone: tzinfo) -> str:

@@ -53,7 +53,6 @@ from reverie.domain.similarity.grounding import (
     collect_evidence,
     extract_content,
     find_new_specifics,
-    find_unknown_words,
     find_unsaid,
     is_among,
 )
@@ -316,10 +315,7 @@ class _Reading:
             find_language(content) == "de"
         ):  # it capitalizes every noun; whether one is a name is for the model to say
             context = [*context, Evidence(text=content, at=evidence[0].at)]
-        if why := find_unsaid(content, evidence, context=context, replaced=old, zone=zone):
-            return why
-        evidence.append(Evidence(text=old, at=evidence[0].at))
-        return find_unknown_words(content, evidence, least=_KNOWN_SHARE, zone=zone)
+        return find_unsaid(content, evidence, least=_KNOWN_SHARE, context=context, replaced=old, zone=zone)
 
     def _find_saying(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> Record | None:
         """Return a live record that says all of a proposal, in the owner's words or as known."""
@@ -444,8 +440,7 @@ def says(record: Record, content: str, *, zone: tzinfo) -> bool:
     return (
         not find_new_specifics([record.content], content)
         and extract_specifics(content).denied == extract_specifics(record.content).denied
-        and not find_unsaid(content, evidence, zone=zone)
-        and not find_unknown_words(content, evidence, least=_SAID_SHARE, zone=zone)
+        and not find_unsaid(content, evidence, least=_SAID_SHARE, zone=zone)
     )
 
 
@@ -553,9 +548,7 @@ def select_said(entry: str, turns: Sequence[Turn], *, zone: tzinfo) -> str:
     kept = [
         sentence
         for sentence in split_lines(_STAMP.sub("", entry))
-        if said
-        and not find_unsaid(sentence, [*said, *days], zone=zone)
-        and not find_unknown_words(sentence, said, zone=zone)
+        if said and not find_unsaid(sentence, [*said, *days], zone=zone)
     ]
     return " ".join(kept)
 

@@ -91,21 +91,22 @@ def find_unsaid(
     statement: str,
     evidence: Sequence[Evidence],
     *,
+    least: float = ANCHORED_SHARE,
     context: Sequence[Evidence] = (),
     replaced: str = "",
     zone: tzinfo = UTC,
 ) -> str:
-    """Return the specifics of a statement that its evidence lacks, in words for a person and a model.
+    """Return why the evidence of a statement does not say it, in words for a person and a model; empty if it does.
+
+    It lacks specifics or most words of the statement, or it denies what the statement affirms, or the reverse.
 
     Args:
         statement: One line that a model proposes.
         evidence: The evidence that it cites.
+        least: Share of its words that the evidence must have, 0 to 1.
         context: Other known text, such as the rest of the conversation. It may supply names.
         replaced: The statement that it replaces, whose specifics it may keep.
         zone: Time zone of the speakers.
-
-    Returns:
-        The reason; empty if nothing is missing.
 
     >>> said = [Evidence(text="I moved to Lisbon yesterday. I don't eat fish.", at=datetime(2026, 3, 2, tzinfo=UTC))]
     >>> find_unsaid("Moved to Lisbon on 2026-03-01", said), find_unsaid("Eats fish", said)
@@ -118,33 +119,11 @@ def find_unsaid(
     if not evidence:
         return "no turn is cited that may be evidence"
     text = _MARKER.sub("", statement, count=1)
-    kept = [Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)] if replaced else []
-    said = _Said((*evidence, *kept), zone)
-    missing = said.list_unknown_values(text) or _Said((*evidence, *kept, *context), zone).list_unknown_names(
-        text
-    )
-    return _say_missing(missing) or said.find_changed_negation(text)
-
-
-def find_unknown_words(
-    statement: str, evidence: Sequence[Evidence], *, least: float = ANCHORED_SHARE, zone: tzinfo = UTC
-) -> str:
-    """Return the words of a statement that its evidence lacks, if it has too few of them; empty otherwise.
-
-    Args:
-        statement: One line that a model proposes.
-        evidence: The evidence that it cites; without any, no word is known.
-        least: Share of the words that the evidence must have, 0 to 1.
-        zone: Time zone of the speakers.
-    """
-    text = _MARKER.sub("", statement, count=1)
+    if replaced:
+        evidence = [*evidence, Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)]
     said = _Said(evidence, zone)
-    words = extract_content(text) - _DENIALS
-    unknown = [word for word in words if not is_among(word, said.words)]
-    is_known = len(words) - len(unknown) >= max(
-        least * len(words), not find_dates(text, _SOME_DAY, relative=False)
-    )
-    return "" if evidence and is_known else _say_missing(unknown or [text])
+    missing = said.list_unknown_values(text) or _Said((*evidence, *context), zone).list_unknown_names(text)
+    return _say_missing(missing) or said.find_changed_negation(text) or said.find_unknown_words(text, least)
 
 
 def find_new_specifics(sources: Iterable[str], text: str) -> list[str]:
@@ -204,6 +183,14 @@ class _Said:
         words = {word for name in names for word in name.split()} - _FRAME
         wording = self._known.wording
         return {each for each in words if not is_among(each, self.words) and f" {each} " not in wording}
+
+    def find_unknown_words(self, text: str, least: float) -> str:
+        """Return the words of a statement that the evidence lacks, if it has too few of them; empty otherwise."""
+        words = extract_content(text) - _DENIALS
+        unknown = [word for word in words if not is_among(word, self.words)]
+        known = len(words) - len(unknown)
+        is_known = known >= max(least * len(words), not find_dates(text, _SOME_DAY, relative=False))
+        return "" if is_known else _say_missing(unknown or [text])
 
     def find_changed_negation(self, text: str) -> str:
         """Return why a statement affirms what the evidence denies, or the reverse; empty if it does not."""
