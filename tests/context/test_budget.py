@@ -8,7 +8,6 @@ from reverie.context.render import (
     BudgetItem,
     TokenBudget,
     choose,
-    count_fitting_lines,
     cut_section,
     estimate_section_cost,
 )
@@ -71,16 +70,6 @@ def test_a_section_that_is_cut_fits_and_begins_as_it_did(text, room):
         kept, remark = cut.rsplit("\n… [cut:", 1)
         assert text.startswith(kept)
         assert f"{len(text):,} characters" in remark
-
-
-@given(st.lists(st.text(alphabet="ab-: ", min_size=1, max_size=90), max_size=50), st.integers(0, 500))
-def test_as_many_lines_are_listed_as_fit(lines, room):
-    fit = count_fitting_lines("Header:", lines, room)
-    assert 0 <= fit <= len(lines)
-    if fit == len(lines) and lines:
-        assert estimate_section_cost("\n".join(["Header:", *lines])) <= room
-    if fit < len(lines):
-        assert estimate_section_cost("\n".join(["Header:", *lines])) > room
 
 
 def test_a_budget_is_a_whole_number_and_the_soft_one_at_most_the_hard_one():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reverie.context.window import MOST_SHOWN, ShownLedger
 from reverie.domain.errors import InvalidInput
-from tests.context.values import hit, hits, record, turn
+from tests.context.values import hit, hits, record
 
 positions = st.integers(0, 200)
 ledgers = st.lists(st.tuples(hits(), positions), max_size=6).map(
@@ -37,34 +37,9 @@ def test_an_item_is_shown_again_only_if_its_turn_is_not_replayed_or_it_has_chang
         assert ledger.find_seen_position(hit(now), replayed_from=replayed_from, now_at=now_at) == seen
 
 
-@given(ledgers, hits(), positions, positions, positions)
-def test_left_out_means_shown_before_at_a_position_that_is_replayed(ledger, found, at, first, now_at):
-    after = ledger.add_shown(found, at=at)
-    for each in found:
-        seen = after.find_seen_position(each, replayed_from=first, now_at=now_at)
-        assert (seen is not None) == (first <= at < now_at)
-    assert after.find_seen_position(hit(turn(999)), replayed_from=0, now_at=10**6) is None
-
-
 @given(ledgers)
 def test_a_ledger_read_back_is_the_same(ledger):
     assert ShownLedger.from_text(ledger.to_text()) == ledger
-
-
-@given(ledgers, ledgers)
-def test_merging_keeps_the_later_position_of_each(one, other):
-    merged = one.merged(other)
-    assert set(merged.marks) == set(one.marks) | set(other.marks)
-    for shown, (position, _) in merged.marks.items():
-        assert position == max(ledger.marks[shown][0] for ledger in (one, other) if shown in ledger.marks)
-
-
-@given(ledgers, positions)
-def test_forgetting_what_scrolled_out_changes_no_answer(ledger, first):
-    kept = ledger.since(first)
-    assert all(position >= first for position, _ in kept.marks.values())
-    for shown, (position, _) in ledger.marks.items():
-        assert (shown in kept.marks) == (position >= first)
 
 
 def test_a_ledger_stays_small_by_forgetting_the_oldest():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reverie.context import render, retrieval
 from reverie.context.candidates import StaticContext
 from reverie.context.render import TokenBudget
-from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
+from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import NOTICE, escape_line
 from tests.context.values import NOW, call, hit, identifier, packed, record, result, turn
@@ -71,17 +71,6 @@ def test_a_note_is_one_line_cut_at_200_and_300_characters():
     assert retrieval.render_exchange("one\r\ntwo\n\nthree", "four\u2028five", NOW) == (
         "[10:31] User: one two  three | Assistant: four five"
     )
-
-
-@given(st.text(), st.text())
-def test_any_exchange_can_be_noted(question, answer):
-    if not answer.strip():
-        return
-    line = retrieval.render_exchange(question, answer, NOW)
-    made = note(1, line)
-    assert validate_paragraph(made) == made
-    assert len(line.splitlines()) == 1
-    assert len(line) <= len("[10:31] User:  | Assistant: ") + 500
 
 
 # -- how they are shown ------------------------------------------------------------------------------------
@@ -197,17 +186,6 @@ def test_a_page_is_never_crowded_out_by_budgets_that_are_the_same():
     )
     assert 150 < pack.diagnostics.tokens["pages"] <= 200
     assert packed(query="", standing=standing(), budget=TokenBudget(page_tokens=0)).text == ""
-
-
-def test_notes_take_only_what_is_left():
-    found = [hit(record(n, f"Fact {n} " + "x" * 300, layer="other"), 0.9, "fact") for n in range(9)]
-    kept = [note(n) for n in range(50)]
-    tight = TokenBudget(soft_tokens=600, hard_tokens=800)
-    alone = packed(query="", candidates=found, standing=standing(), budget=tight)
-    beside = packed(query="", candidates=found, standing=standing(kept=kept), budget=tight)
-    assert [each.id for each in beside.hits] == [each.id for each in alone.hits]
-    assert "notes" in beside.diagnostics.cut
-    assert beside.tokens <= 800
 
 
 def test_a_paragraph_of_the_history_is_a_quoted_line():

@@ -60,9 +60,3 @@ def test_what_is_untrusted_ended_or_of_another_scope_does_not_stand(tmp_path: Pa
         memory.archive(gone.id)
         text = memory.scoped("user:alice").session("s").context("hello").text
     assert text == NOTHING_KNOWN
-
-
-def test_no_tokens_switch_it_off(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, settings=Settings(standing_tokens=0)) as memory:
-        memory.save("Likes tea", kind="preference")
-        assert "tea" not in memory.session("s").context("zzz about nothing").stable_text

@@ -1,28 +1,9 @@
 from __future__ import annotations
 
-from collections import Counter
-
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import given
 
 from reverie.context.window import NO_RESULT, to_chat_messages, trim_window
 from tests.context.values import call, conversation, result, shapes, turn
-
-limits = st.integers(0, 30)
-
-
-def whole_groups(turns):
-    """The places of each call and its results, matched as a reader would: the latest open call of that id."""
-    groups, open_calls = [], {}
-    for place, each in enumerate(turns):
-        if each.role == "tool" and open_calls.get(each.tool_call_id):
-            open_calls[each.tool_call_id].pop().append(place)
-        if each.tool_calls:
-            group = [place]
-            groups.append(group)
-            for name, count in Counter(c.id for c in each.tool_calls).items():
-                open_calls[name] = [group] * count
-    return groups
 
 
 def test_the_cut_tears_no_call_from_its_results():
@@ -38,21 +19,6 @@ def test_the_cut_tears_no_call_from_its_results():
         ([turn(0), turn(1), call(2, "a")], 1, [2]),
     ):
         assert [each.position for each in trim_window(turns, limit)] == kept
-
-
-@given(shapes, limits)
-@example([0, *[-1] * 6], 3)
-@example([5], 2)
-def test_a_tail_is_the_end_of_the_conversation_and_tears_no_call(shape, limit):
-    turns = conversation(shape)
-    tail = trim_window(turns, limit)
-    assert tail == turns[len(turns) - len(tail) :]
-    start = len(turns) - len(tail)
-    for group in whole_groups(turns):
-        inside = [place >= start for place in group]
-        assert all(inside) or not any(inside)
-    if tail:
-        assert tail[0].role != "tool"
 
 
 @given(shapes)

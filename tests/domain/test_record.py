@@ -22,11 +22,6 @@ def test_a_headline_names_records_and_not_itself() -> None:
             validate_record(replace(headline, parts=parts))
 
 
-def test_a_headline_is_the_same_as_no_other_record() -> None:
-    headline = make_record(3, content=ONE.content, parts=(ONE.id, TWO.id))
-    assert headline.fingerprint != ONE.fingerprint
-
-
 def test_one_text_is_no_list() -> None:
     for name in ["tags", "references", "parts"]:
         with pytest.raises(InvalidInput, match=f"{name} is text"):

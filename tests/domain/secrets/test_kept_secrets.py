@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -97,15 +96,3 @@ def test_folder_edits_undo_rebuild_and_the_doctor_keep_it(tmp_path: Path) -> Non
     assert run_cli("rebuild", "--store", path, "--force", "--yes").returncode == 0
     with Memory.open(path) as memory:
         assert GATE in [record.content for record in memory.list()]
-
-
-def test_the_command_line_says_it_and_keeps_it(tmp_path: Path) -> None:
-    path = tmp_path / "memory"
-    said = run_cli("remember", "--store", path, GATE)
-    assert (
-        "Redacted 1 secret (access code). To keep it, save it again with `--keep-secret`."
-        in said.stderr.decode()
-    )
-    kept = run_cli("remember", "--store", path, "--keep-secret", GATE, "--json")
-    assert json.loads(kept.stdout)["record"]["content"] == GATE
-    assert run_cli("remember", "--store", path, "--keep-secret", "--origin", "web", GATE).returncode != 0

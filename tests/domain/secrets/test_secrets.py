@@ -159,9 +159,6 @@ def test_patterns_of_ones_own_go_beside_the_rules() -> None:
 def test_patterns_that_match_anything_or_repeat_too_much_are_refused() -> None:
     for pattern in ["", "(", ".*", "[a-z]+", "x?", "((a{1000}){1000}){1000}", "q" * 501]:
         assert explain_unsafe_pattern(pattern)
-
-
-def test_sound_patterns_are_taken() -> None:
     for pattern in [r"ZX-\d{6}", r"(?i)acme-[a-z0-9]{8,40}", r"member no\. (?P<value>\d+)"]:
         assert explain_unsafe_pattern(pattern) is None
 
@@ -193,15 +190,6 @@ PIECES = st.one_of(
 def test_redacting_twice_is_redacting_once(text: str) -> None:
     once = REDACTOR.text(text)
     assert REDACTOR.text(once) == once
-
-
-@settings(max_examples=examples(80))
-@given(st.lists(PIECES, max_size=8).map("".join))
-def test_what_is_found_lies_in_the_text_in_order_and_apart(text: str) -> None:
-    end = 0
-    for span in REDACTOR.find(text):
-        assert end <= span.start < span.end <= len(text)
-        end = span.end
 
 
 @settings(max_examples=examples(60))
@@ -283,12 +271,6 @@ def test_a_megabyte_of_harmless_text_stays_as_it_is() -> None:
 
 
 # -- checks --------------------------------------------------------------------------------------------
-
-
-def test_a_mistyped_token_is_still_taken_for_one() -> None:
-    token = made("github")
-    wrong = token[:-1] + ("a" if token[-1] != "a" else "b")
-    assert REDACTOR.text(wrong) == "[redacted: github token]"
 
 
 def test_placeholders_and_words_are_no_secrets() -> None:

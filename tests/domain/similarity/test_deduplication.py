@@ -114,14 +114,6 @@ def test_no_repetition_loses_tags_references_or_counts(old: Record, new: Record)
     validate_record(after)
 
 
-@given(OLD, NEW)
-def test_a_second_repetition_changes_nothing_but_the_count(old: Record, new: Record) -> None:
-    once = reinforce_record(old, new, now=NOW)
-    twice = reinforce_record(once, new, now=NOW)
-    assert replace(twice, seen_count=once.seen_count) == once
-    assert twice.seen_count == old.seen_count + 2
-
-
 def test_a_record_has_the_more_specific_kind() -> None:
     for kinds in ("fact preference preference", "preference fact preference", "decision preference decision",
                   "decision constraint constraint", "constraint decision constraint"):  # fmt: skip

@@ -18,49 +18,10 @@ from tests.profiles import examples
 TODAY = date(2026, 3, 18)  # a Wednesday
 DATES = json.loads((Path(__file__).parent / "dates.json").read_text(encoding="utf-8"))
 """Texts by the days that they mean, said on `TODAY` and on `WEDNESDAY`, and by the day on which they are said."""
-NAMES = {
-    "en": "January February March April May June July August September October November December",
-    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-}
-FORMS = {
-    "en": (
-        "{d} {name} {y}", "{name} {d}, {y}", "{name} {d}{th} {y}", "the {d}{th} of {name} {y}", "{d} {short} {y}",
-        "{short} {d}, {y}",
-    ),
-    "de": ("{d}. {name} {y}", "am {d}.{m}.{y}"),
-    "es": ("el {d} de {name} de {y}", "{d} {name} {y}"),
-    "fr": ("le {d} {name} {y}",),
-    "it": ("il {d} {name} {y}",),
-    "pt": ("{d} de {name} de {y}",),
-}  # fmt: skip
-COMMON = (
-    "{y}-{m:02d}-{d:02d}",
-    "{y}/{m:02d}/{d:02d}",
-    "{d:02d}.{m:02d}.{y}",
-    "{y}年{m}月{d}日",
-    "{y} 年 {m} 月 {d} 号",
-)
-WITHOUT_YEAR = (
-    "{d} {name}",
-    "{name} {d}{th}",
-    "{d}. {german}",
-    "{d} de {spanish}",
-    "am {d}.{m}.",
-    "{m}月{d}日",
-)
-
-
-def write(form: str, day: date, language: str = "en") -> str:
-    names = {code: words.split()[day.month - 1] for code, words in NAMES.items()}
-    th = "th" if 10 < day.day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
-    return form.format(
-        d=day.day, m=day.month, y=day.year, name=names[language], short=names["en"][:3], th=th,
-        german=names["de"], spanish=names["es"],
-    )  # fmt: skip
+FORMS = (
+    "%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%Y-%m-%d", "%Y/%m/%d", "am %d.%m.%Y", "%Y年%m月%d日",
+    "%Y 年 %m 月 %d 号",
+)  # fmt: skip
 
 
 def days(text: str, today: date = TODAY) -> list[str]:
@@ -70,22 +31,19 @@ def days(text: str, today: date = TODAY) -> list[str]:
 @given(st.dates(date(1950, 1, 1), date(2090, 12, 31)))
 @settings(max_examples=examples(800))
 def test_every_day_is_read_in_every_form(day: date) -> None:
-    written = [write(form, day, language) for language, forms in FORMS.items() for form in forms]
-    written += [write(form, day) for form in COMMON]
-    for text in written:
+    for form in FORMS:
+        text = day.strftime(form)
         assert days(text) == [str(day)], text
         assert days(f"What was on {text}?") == [str(day)], text
         assert days(f"We met ({text}) at Ann's.") == [str(day)], text
 
 
 @given(st.integers(-180, 180))
-@settings(max_examples=examples(400))
 def test_a_day_without_a_year_is_the_nearest(offset: int) -> None:
     day = TODAY + timedelta(days=offset)
-    for form in WITHOUT_YEAR:
-        text = write(form, day)
-        assert days(text) == [str(day)], text
-        assert [one.yearly for one in find_dates(text, TODAY)] == [True]
+    for form in ("%d %B", "%B %d", "am %d.%m.", "%m月%d日"):
+        [found] = find_dates(day.strftime(form), TODAY)
+        assert (found.start, found.end, found.yearly) == (day, day, True)
 
 
 @given(st.dates(date(1950, 1, 1), date(2090, 12, 31)))
@@ -191,20 +149,6 @@ def test_several_stand_in_their_order_with_their_words() -> None:
 def test_there_is_an_end_to_it() -> None:
     assert len(resolve_dates("today " * 1_000, WEDNESDAY)) == 20
     assert resolve_dates("word " * 200_000 + "today", WEDNESDAY) == []
-
-
-@given(st.dates(min_value=date(1990, 1, 1), max_value=date(2090, 1, 1)))
-def test_next_last_and_this_never_cross(today: date) -> None:
-    said_at = datetime(today.year, today.month, today.day, 12, tzinfo=UTC)
-    for name in ("Monday", "Thursday", "Sunday"):
-        last, this, following = (
-            resolve_dates(f"{which} {name}", said_at)[0].start for which in ("last", "this", "next")
-        )
-        assert last < today <= this
-        assert today < following <= today + timedelta(days=13)
-        assert {last.weekday(), this.weekday(), following.weekday()} == {
-            ["Monday", "Thursday", "Sunday"].index(name) * 3
-        }
 
 
 def test_what_a_record_says_is_dated_when_it_is_saved_and_the_words_are_kept() -> None:

@@ -56,30 +56,10 @@ def test_no_token_has_a_blank_or_is_empty_or_long_and_packing_can_be_undone(text
         assert pack(found).count(f" {token} ") == found.count(token)
 
 
-@given(TEXT)
-def test_case_does_not_matter_to_words_of_three_letters_and_more(text: str) -> None:
-    letters = "".join(letter if letter.isascii() and letter.isalpha() else " " for letter in text).lower()
-    simple = " ".join(word for word in letters.split() if len(word) > 2)
-    assert tokenize(simple) == tokenize(simple.upper()) == tokenize(simple.title())
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(30)
 def test_a_hundred_thousand_hostile_characters_are_analysed() -> None:
-    for unit in [
-        *"aé東.0?_",
-        "a-",
-        "a_",
-        "aB",
-        "e\u0301",
-        "🎂",
-        "1,",
-        "\u0300",
-        "\ud800",
-        "\x00",
-        "ﷺ",
-        "1st ",
-    ]:
+    for unit in [*"aé東.0?_🎂\u0300\ud800\x00ﷺ", *["a-", "a_", "aB", "é", "1,"], "1st "]:
         text = (unit * 100_000)[:100_000]
         assert tokenize(text) == tokenize(text)
         assert extract_cues(text)[:2].isdigit()
