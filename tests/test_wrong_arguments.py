@@ -98,8 +98,7 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "working.set ttl": lambda x: chat.working.set("key", "data", ttl=x),
         "folder.restore one": lambda x: memory.folder.restore([x]),  # type: ignore[union-attr]
         "save_many progress": lambda x: memory.save_many(["tea"], progress=x),
-        "export progress": lambda x: memory.admin.export("out.jsonl", overwrite=True, progress=x),
-        "backup progress": lambda x: memory.admin.backup("out.zip", overwrite=True, progress=x),
+        "import progress": lambda x: memory.admin.import_from("out.jsonl", progress=x),
         "history.log limit": lambda x: memory.history.log(limit=x),
         "history.undo batch": lambda x: memory.history.undo(batch=x),
         "history.undo since": lambda x: memory.history.undo(since=x),

@@ -35,7 +35,7 @@ from reverie.files.layout import (
     build_stem,
 )
 from reverie.files.scan import scan
-from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
+from reverie.files.state import FileState, StateUnavailable
 from reverie.search.index.candidates import compare_index
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt, find_damaged_files
@@ -47,7 +47,7 @@ from reverie.stores.sqlite.rewriting import repair_file
 
 Severity = Literal["error", "warning", "note"]
 Part = Literal["database", "index", "files", "sessions", "folder"]
-Remedy = Literal["modes", "leftovers", "database", "words", "index", "vectors", "files", "forgetting"]
+Remedy = Literal["leftovers", "database", "words", "index", "vectors", "files", "forgetting"]
 
 _NAMED = 20
 
@@ -164,7 +164,6 @@ def to_relative_path(file: Path, path: Path) -> str:
 # -- folder checks --------------------------------------------------------------------------------
 
 
-_OF_DATABASE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
 _DRAFTS = (f".{DATABASE}.*.new*", ".rebuilding-*", ".recovering-*", ".repairing-*")
 _OTHERS = 0o077
 _ABANDONED_S = 600.0
@@ -183,50 +182,20 @@ def check_folder(path: Path) -> Iterator[Finding]:
 
 
 def _check_modes(path: Path) -> Iterator[Finding]:
-    exposed = _find_exposed_files(path)
-    names = [to_relative_path(file, path) for file in exposed]
-    mode = path.stat().st_mode
-    yield from list_things("modes", names, severity="warning" if mode & _OTHERS else "note")
-    if mode & _OTHERS:
-        harm = bool(mode & (stat.S_IWGRP | stat.S_IWOTH))
-        can = "remove and replace files in it" if harm else "see the names of what is in it"
+    mode, database = path.stat().st_mode, path / DATABASE
+    if mode & _OTHERS:  # what is in a closed folder is closed with it
+        is_exposed = mode & (stat.S_IWGRP | stat.S_IWOTH) or database.stat().st_mode & _OTHERS
         yield build_finding(
             "folder-mode",
-            f"the folder was there before Reverie and has the mode {stat.S_IMODE(mode):o}: "
-            f"other users can {can}",
-            severity="warning" if harm else "note",
+            f"other users can look into the folder, which has the mode {stat.S_IMODE(mode):o}",
+            severity="warning" if is_exposed else "note",
             fix=f"chmod 700 {path}",
         )
-
-
-def _find_exposed_files(path: Path) -> list[Path]:
-    """Return what Reverie made for its owner alone and other users may access."""
-    paths = [path / name for name in _OF_DATABASE]
-    paths += [*path.glob(UPGRADE_COPIES), *path.glob(f"{FILES_DATABASE}*")]
-    for folder in ("memory", "sessions"):
-        paths += [path / folder, *_iter_paths(path / folder)]
-    paths.append(path / "index")  # what is in it is closed with it; others may be writing there just now
-    return sorted(file for file in paths if _read_mode(file) & _OTHERS)
 
 
 def _iter_paths(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in (*folders, *files))
-
-
-def _read_mode(file: Path) -> int:
-    """Return the mode of a file or folder; 0 of anything else, and if it is missing."""
-    try:
-        mode = os.lstat(file).st_mode
-    except OSError:  # another process has just removed it
-        return 0
-    return mode if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else 0
-
-
-def set_modes(path: Path) -> None:
-    """Make what Reverie made accessible to its owner alone."""
-    for file in _find_exposed_files(path):
-        file.chmod(0o700 if file.is_dir() else 0o600)
 
 
 def _check_leftovers(path: Path) -> Iterator[Finding]:
@@ -567,8 +536,6 @@ class Doctor:
         """Apply a remedy; return the findings about its failure, or about what it could not repair."""
         try:
             match remedy:
-                case "modes" if self.path is not None:
-                    set_modes(self.path)
                 case "leftovers" if self.path is not None:
                     remove_leftovers(self.path)
                 case "database":

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.headlines import MERGED_FROM
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items, split_lines
@@ -24,11 +23,8 @@ CONTEXT = 2
 """Unchanged lines shown before and after those that changed."""
 
 _LONG = 60
-_LONGEST_LINE = 100
-_SENTENCE_END = defer_regex(r"(?<=[.!?。！？])\s+")
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _UNTOLD = ("updated_at", "last_seen_at")
-_ARCHIVING = ("archived_at", "archive_reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,28 +41,24 @@ class FieldChange:
     before: Any
     after: Any
 
-    @property
-    def brief(self) -> str:
-        """Format the change briefly: `importance: 0.5 -> 0.8`, `content: 3 words added`."""
-        if isinstance(self.before, list) and isinstance(self.after, list):
-            return f"{self.name}: {_format_label_changes(self.before, self.after)}"
-        if _is_long(self.before) or _is_long(self.after):
-            return f"{self.name}: {_describe_amount(self.before or '', self.after or '')}"
-        return f"{self.name}: {_format_value(self.before)} -> {_format_value(self.after)}"
-
     def lines(self, *, only_value: bool = False) -> Iterator[str]:
-        """Format the change as lines; long texts as a unified diff.
+        """Format the change as lines, such as `importance: 0.5 -> 0.8`; long texts as a unified diff.
 
         Args:
             only_value: Whether the thing was added or removed, so that there is only one value.
         """
-        if _is_long(self.before) or _is_long(self.after):
+        before, after = self.before, self.after
+        if _is_long(before) or _is_long(after):
             yield f"{self.name}:"
-            yield from (f"  {line}" for line in format_unified_diff(self.before or "", self.after or ""))
+            yield from (f"  {line}" for line in format_unified_diff(before or "", after or ""))
         elif only_value:
-            yield f"{self.name}: {_format_value(self.after if self.before is None else self.before)}"
+            yield f"{self.name}: {_format_value(after if before is None else before)}"
+        elif isinstance(before, list) and isinstance(after, list):
+            marked = [f"+{_format_value(one)}" for one in after if one not in before]
+            marked += [f"-{_format_value(one)}" for one in before if one not in after]
+            yield f"{self.name}: {' '.join(marked) or 'reordered'}"
         else:
-            yield self.brief
+            yield f"{self.name}: {_format_value(before)} -> {_format_value(after)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,20 +114,6 @@ class Difference:
         return self.before is None or self.after is None
 
     @property
-    def brief(self) -> str:
-        """Format the difference on one line, such as `content: 3 words added; tags: +tone`.
-
-        Empty if the sort of change (`added`, `archived`, …) is enough.
-        """
-        if self._is_one_sided:
-            return ""
-        fields = self.fields
-        if self.what in ("archived", "restored"):
-            return "; ".join(field.brief for field in fields if field.name not in (*_UNTOLD, *_ARCHIVING))
-        shown = [field for field in fields if field.name not in _UNTOLD] or fields
-        return "; ".join(field.brief for field in shown)
-
-    @property
     def text(self) -> str:
         """Format the difference field by field, as lines; long texts as a unified diff.
 
@@ -176,14 +154,12 @@ def serialize_change(row: JournalEntry) -> dict[str, Any]:
 
 
 def format_unified_diff(before: str, after: str) -> list[str]:
-    r"""Return a unified diff of the lines.
-
-    A line over 100 characters is compared sentence by sentence; `…` marks what is left out.
+    r"""Return a unified diff of the lines; `…` marks what is left out.
 
     >>> format_unified_diff("one\ntwo", "one\n2")
     ['  one', '- two', '+ 2']
     """
-    old, new = list(_split_pieces(before)), list(_split_pieces(after))
+    old, new = split_lines(before), split_lines(after)
     lines: list[str] = []
     end = 0
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
@@ -191,17 +167,9 @@ def format_unified_diff(before: str, after: str) -> list[str]:
             lines.append("…")
         for tag, i, end, j, stop in group:
             marks = "  " if tag == "equal" else "-+"
-            lines += (f"{marks[0]} {piece}".rstrip() for piece in old[i:end])
-            lines += (f"{marks[1]} {piece}".rstrip() for piece in new[j:stop] if tag != "equal")
+            lines += (f"{marks[0]} {line}".rstrip() for line in old[i:end])
+            lines += (f"{marks[1]} {line}".rstrip() for line in new[j:stop] if tag != "equal")
     return [*lines, "…"] if end < len(old) else lines
-
-
-def _split_pieces(text: str) -> Iterator[str]:
-    for line in split_lines(text):
-        if len(line) <= _LONGEST_LINE:
-            yield line
-        else:
-            yield from _SENTENCE_END.split(line)
 
 
 def _flatten_fields(value: Value | None) -> dict[str, Any]:
@@ -228,25 +196,6 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, str) and (len(value) > _LONG or "\n" in value)
 
 
-def _describe_amount(before: str, after: str) -> str:
-    """Describe how much of a long text changed, in lines if it has several, else in words."""
-    several = "\n" in before or "\n" in after
-    old, new = (split_lines(text) if several else text.split() for text in (before, after))
-    unchanged = len(match_items(old, new))
-    amounts = [
-        f"{count:,} {'line' if several else 'word'}{'' if count == 1 else 's'} {what}"
-        for count, what in ((len(new) - unchanged, "added"), (len(old) - unchanged, "removed"))
-        if count
-    ]
-    return ", ".join(amounts) or "white space"
-
-
-def _format_label_changes(before: Sequence[Any], after: Sequence[Any]) -> str:
-    marked = [f"+{_format_value(one)}" for one in after if one not in before]
-    marked += [f"-{_format_value(one)}" for one in before if one not in after]
-    return " ".join(marked) or "reordered"
-
-
 def _format_value(value: Any) -> str:
     if value is None:
         return "none"
@@ -264,30 +213,19 @@ _LONGEST_QUOTE = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlameChange:
-    """One change, described in a line.
+    """One change, and who made it.
 
     Attributes:
         sequence: Its number in the journal.
-        batch: The number of the first change made in the same transaction.
         at: When it was made.
         actor: Who made it.
         reason: The operation that made it, with its reference and note.
-        what: What it did, in a word.
-        brief: What differs, such as `importance: 0.5 -> 0.8`; empty if `what` is enough.
     """
 
     sequence: int
-    batch: int
     at: datetime
     actor: str
     reason: str
-    what: What
-    brief: str
-
-    def __str__(self) -> str:
-        why = f" ({self.reason})"
-        brief = f": {self.brief}" if self.brief else ""
-        return f"{self.sequence}  {_format_time(self.at)}  {self.what} by {self.actor}{why}{brief}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +250,7 @@ class BlameLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blame(JsonObject):
-    """Origin of a thing and its later changes.
+    """Origin of a thing.
 
     Attributes:
         subject: The sort of thing.
@@ -322,8 +260,6 @@ class Blame(JsonObject):
         turns: The turns that it names as its source and that still exist.
         sessions: The sessions it comes from.
         merged: The records that were merged into it and archived.
-        related: Other records that it names.
-        changes: Every change, the oldest first.
         lines: The lines of a page or log, each with the change that introduced it.
         recalled: How often it was put into a prompt; None if that is not counted, as for pages and snapshots.
         recalled_at: When it last was.
@@ -336,8 +272,6 @@ class Blame(JsonObject):
     turns: tuple[Turn, ...] = ()
     sessions: tuple[str, ...] = ()
     merged: tuple[Record, ...] = ()
-    related: tuple[Record, ...] = ()
-    changes: tuple[BlameChange, ...] = ()
     lines: tuple[BlameLine, ...] = ()
     recalled: int | None = None
     recalled_at: datetime | None = None
@@ -345,51 +279,29 @@ class Blame(JsonObject):
     @property
     def text(self) -> str:
         """Format the whole as lines."""
-        head = f"{self.subject} {self.id}" + ("" if self.there else ", which is not there any more")
-        return "\n".join([head, *self._format_origin(), *self._format_later_events()])
-
-    def _format_origin(self) -> list[str]:
-        creation = self.created
-        lines = ["made by a change that has been forgotten"]
-        if creation is not None:
-            why = f" ({creation.reason})"
-            lines = [
-                f"made by {creation.actor}{why} at {_format_time(creation.at)}, change {creation.sequence}"
-            ]
+        lines = [f"{self.subject} {self.id}" + ("" if self.there else ", which is not there any more")]
+        if (made := self.created) is None:
+            lines.append("made by a change that has been forgotten")
+        else:
+            when = f"at {_format_time(made.at)}, change {made.sequence}"
+            lines.append(f"made by {made.actor} ({made.reason}) {when}")
         lines += [f"from session {name}" for name in self.sessions]
         for turn in self.turns:
             who = turn.speaker or turn.role
             lines.append(f"from turn {turn.id} ({turn.session}#{turn.position}), {who}: {_cut(turn.content)}")
         lines += [f"merged from {record.id}: {_cut(record.content)}" for record in self.merged]
-        return lines + [f"names {record.id}: {_cut(record.content)}" for record in self.related]
-
-    def _format_later_events(self) -> list[str]:
-        lines = []
         if self.recalled is not None:
             last = "" if self.recalled_at is None else f", last at {_format_time(self.recalled_at)}"
             times = {0: "never", 1: "once"}.get(self.recalled, f"{self.recalled:,} times")
             lines.append(f"recalled {times}{last}")
-        for title, entries in (
-            ("changes", self.changes),
-            ("lines", self.lines),
-        ):
-            if entries:
-                lines += ["", f"{title}:", *(f"  {each}" for each in entries)]
-        return lines
+        if self.lines:
+            lines += ["", "lines:", *(f"  {each}" for each in self.lines)]
+        return "\n".join(lines)
 
 
 def describe_change(row: JournalEntry) -> BlameChange:
-    """Describe a change in one line."""
-    difference = compute_difference(row)
-    return BlameChange(
-        sequence=row.sequence,
-        batch=row.batch,
-        at=row.at,
-        actor=row.actor,
-        reason=row.summary,
-        what=difference.what,
-        brief=difference.brief,
-    )
+    """Return who made a change, and why."""
+    return BlameChange(sequence=row.sequence, at=row.at, actor=row.actor, reason=row.summary)
 
 
 def find_merged_ids(rows: Iterable[JournalEntry]) -> list[str]:
@@ -402,24 +314,20 @@ def find_merged_ids(rows: Iterable[JournalEntry]) -> list[str]:
     return list(names)
 
 
-def attribute_lines(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]) -> tuple[BlameLine, ...]:
+def attribute_lines(rows: Sequence[JournalEntry]) -> tuple[BlameLine, ...]:
     """Return the lines of a page, each with the change that introduced it.
 
     Args:
         rows: All its changes, the oldest first.
-        changes: The same changes, described.
     """
     texts: list[str] = []
     brought_by: list[BlameChange | None] = []
-    for row, change in zip(rows, changes, strict=True):
+    for row in rows:
         if row.edit is None:
             continue
-        after = row.after
-        if not isinstance(after, Page):
-            texts, brought_by = [], []
-            continue
-        now = after.content.removesuffix("\n").split("\n") if after.content else []
-        by: list[BlameChange | None] = [None if row.forgotten else change] * len(now)
+        after = row.after.content if isinstance(row.after, Page) else ""
+        now = after.removesuffix("\n").split("\n") if after else []
+        by = [None if row.forgotten else describe_change(row)] * len(now)
         for i, j in match_items(texts, now):
             by[j] = brought_by[i]
         texts, brought_by = now, by

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice, takewhile
@@ -17,7 +17,7 @@ from reverie.admin.history.diff import (
     find_merged_ids,
 )
 from reverie.context.window import build_recalled_counter
-from reverie.domain.change import JournalEntry, Subject, Value
+from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
@@ -125,8 +125,8 @@ class Journal:
         >>> _ = memory.update(record.id, content="Deploys on Monday")
         >>> [row.operation for row in memory.history.log(record.id)]
         ['save', 'update']
-        >>> memory.history.diff(record.id).fields[0].brief
-        'content: Deploys on Friday -> Deploys on Monday'
+        >>> memory.history.diff(record.id).fields[0].after
+        'Deploys on Monday'
         >>> memory.close()
     """
 
@@ -258,10 +258,11 @@ class Journal:
             NotFound: there is no change of a number that was given.
         """
         first, last = sequence_before(self._store, since), self._find_last_number(until, name="until")
-        return compute_net_differences(iter_rows_forwards(self._store, after=first, until=last))
+        rows = iter_rows_forwards(self._store, after=first, until=last)
+        return compute_net_differences(_name_differences(rows))
 
     def blame(self, id: str) -> Blame:
-        """Return the origin of a thing and its later changes.
+        """Return the origin of a thing.
 
         Args:
             id: A record, turn, session, page (line by line), log (paragraph by paragraph) or paragraph,
@@ -273,26 +274,20 @@ class Journal:
         if is_log(_validate_id(id)):
             return self._blame_log(id)
         rows = self._select_rows(id)
-        changes = tuple(describe_change(row) for row in rows)
         newest = rows[-1].edit
         known = _find_latest_value(rows)
-        named = self._extract_named_ids(known)
-        records = {record.id: record for record in self._things.records(named) if record.id != id}
-        found = {name: records.get(name) or self._find_last_known(name) for name in find_merged_ids(rows)}
-        merged = {name: record for name, record in found.items() if record is not None}
+        merged = map(self._find_last_known, find_merged_ids(rows))
         counted = self._until is None and rows[-1].subject in SEARCHABLE
         last_recalled = self._store.cursor(build_recalled_counter(id)) if counted else None
         return Blame(
             subject=rows[-1].subject,
             id=id,
             there=newest is not None and newest.after is not None,
-            created=None if rows[0].forgotten else changes[0],
-            turns=tuple(turn for turn in self._things.turns(named) if turn.id != id),
+            created=None if rows[0].forgotten else describe_change(rows[0]),
+            turns=tuple(turn for turn in self._things.turns(self._extract_named_ids(known)) if turn.id != id),
             sessions=self._extract_sessions(known),
-            merged=tuple(merged.values()),
-            related=tuple(record for name, record in records.items() if name not in merged),
-            changes=changes,
-            lines=attribute_lines(rows, changes) if isinstance(known, Page) else (),
+            merged=tuple(record for record in merged if record is not None),
+            lines=attribute_lines(rows) if isinstance(known, Page) else (),
             recalled=self._store.count(build_recalled_counter(id)) if counted else None,
             recalled_at=None if last_recalled is None else timestamps.parse_time(last_recalled),
         )
@@ -320,10 +315,12 @@ class Journal:
         lines = []
         for number, paragraph in enumerate(paragraphs, 1):
             rows = self._select_rows(paragraph.id)
-            contents = [
-                (row, *(getattr(each, "content", None) for each in (row.before, row.after))) for row in rows
-            ]
-            wrote = next((row for row, before, after in reversed(contents) if before != after), None)
+            written = (
+                row
+                for row in reversed(rows)
+                if any(field.name == "content" for field in compute_difference(row).fields)
+            )
+            wrote = next(written, None)
             change = None if wrote is None or wrote.forgotten else describe_change(wrote)
             lines.append(BlameLine(number=number, text=paragraph.content, change=change))
         first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
@@ -362,22 +359,23 @@ def _list_sources(value: Value | None) -> list[str]:
     return [value.source] if isinstance(value, Paragraph) else []
 
 
-def compute_net_differences(rows: Iterable[JournalEntry]) -> list[Difference]:
-    """Return the net differences of changes, one for each thing that differs."""
-    names: dict[int, str | int] = {}
-    differences: dict[tuple[Subject, str | int], Difference] = {}
+def compute_net_differences(steps: Iterable[tuple[Hashable, Difference]]) -> list[Difference]:
+    """Return the net difference of each thing that differs, from the names of things and their differences in order."""
+    net: dict[Hashable, Difference] = {}
+    for name, one in steps:
+        if (known := net.get(name)) is not None:
+            forgotten = known.forgotten or one.forgotten
+            one = replace(one, id=one.id or known.id, before=known.before, forgotten=forgotten)
+        net[name] = one
+    return [one for one in net.values() if one.what != "unchanged"]
+
+
+def _name_differences(rows: Iterable[JournalEntry]) -> Iterator[tuple[Hashable, Difference]]:
+    """Yield the difference of each change, with the id of its thing, or the number of a thing whose id was erased."""
+    ids: dict[int, str | int] = {}
     for row in rows:
         one = compute_difference(row)
-        name = (row.subject, names.setdefault(row.key, one.id or row.key))
-        if (known := differences.get(name)) is not None:
-            one = replace(
-                one,
-                id=one.id or known.id,
-                before=known.before,
-                forgotten=known.forgotten or one.forgotten,
-            )
-        differences[name] = one
-    return [one for one in differences.values() if one.what != "unchanged"]
+        yield (row.subject, ids.setdefault(row.key, one.id or row.key)), one
 
 
 def _find_latest_value(rows: Sequence[JournalEntry]) -> Value | None:

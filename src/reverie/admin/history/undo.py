@@ -15,6 +15,7 @@ from reverie.admin.history.diff import Difference
 from reverie.admin.history.journal import (
     Journal,
     When,
+    compute_net_differences,
     get_row,
     list_transaction_rows,
     sequence_before,
@@ -155,7 +156,7 @@ class History(Journal):
             self._refuse_broken(edits)
             result = UndoResult(
                 changes=tuple(row.sequence for row in reversed(undone)),
-                differences=_compute_net_differences(edits),
+                differences=tuple(compute_net_differences(map(_compare, edits))),
                 left=left,
                 dry_run=dry_run,
             )
@@ -186,11 +187,10 @@ class History(Journal):
             return list(iter_rows_forwards(self._store, after=after))
         if batch is not None:
             return list_transaction_rows(self._store, self._validate_number(batch, "batch"))
-        if isinstance(what, JournalEntry) or not isinstance(what, Iterable):
-            what = [] if what is None else [what]
+        several = what if isinstance(what, Iterable) else (what,)
         numbers = {
             each.sequence if isinstance(each, JournalEntry) else self._validate_number(each, "change")
-            for each in what
+            for each in several
         }
         rows = [get_row(self._store, number) for number in sorted(numbers)]
         for row in rows:
@@ -354,29 +354,29 @@ def _partition_rows(
     Changes after a partial erasure of a thing can be undone. A conversation with erased turns is left as it
     is, because its turns depend on one another.
     """
-    cut: dict[int, int] = {}
-    sessions: set[str] = set()
-    for row in rows:
-        if row.forgotten:
-            cut[row.key] = row.sequence
-            sessions |= _extract_session(row.edit)
+    cut = {row.key: row.sequence for row in rows if row.forgotten}
+    torn = {session for row in rows if row.forgotten for session in _extract_session(row.edit)}
     undone: list[JournalEntry] = []
     left: dict[int, list[JournalEntry]] = {}
     for row in rows:
-        if row.sequence <= cut.get(row.key, 0) or _extract_session(row.edit) & sessions:
+        if row.sequence <= cut.get(row.key, 0) or _extract_session(row.edit) & torn:
             left.setdefault(row.key, []).append(row)
         else:
             undone.append(row)
-    return undone, tuple(_build_left(rows, cut) for rows in left.values())
+    return undone, tuple(
+        NotUndone(
+            changes=tuple(row.sequence for row in some),
+            subject=some[0].subject,
+            id=next((row.edit.id for row in some if row.edit is not None), ""),
+            why=_FORGOTTEN if key in cut else "something said in its session has been forgotten for good",
+        )
+        for key, some in left.items()
+    )
 
 
-def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
-    name = next((row.edit.id for row in rows if row.edit is not None), "")
-    why = _FORGOTTEN
-    if rows[0].key not in cut:
-        why = "something said in its session has been forgotten for good"
-    numbers = tuple(row.sequence for row in rows)
-    return NotUndone(changes=numbers, subject=rows[0].subject, id=name, why=why)
+def _compare(edit: Change) -> tuple[Name, Difference]:
+    name = (edit.subject, edit.id)
+    return name, Difference(subject=edit.subject, id=edit.id, before=edit.before, after=edit.after)
 
 
 def _extract_session(edit: Change | None) -> set[str]:
@@ -385,19 +385,6 @@ def _extract_session(edit: Change | None) -> set[str]:
     if isinstance(value, Turn):
         return {value.session}
     return {value.id} if isinstance(value, SessionState) else set()
-
-
-def _compute_net_differences(edits: Sequence[Change]) -> tuple[Difference, ...]:
-    """Return the net change of each thing."""
-    before: dict[Name, Value | None] = {}
-    for edit in edits:
-        before.setdefault((edit.subject, edit.id), edit.before)
-    after = {(edit.subject, edit.id): edit.after for edit in edits}
-    return tuple(
-        Difference(subject=name[0], id=name[1], before=before[name], after=after[name])
-        for name in before
-        if before[name] != after[name]
-    )
 
 
 def _format_changes(numbers: Sequence[int]) -> str:

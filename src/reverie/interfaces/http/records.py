@@ -260,13 +260,12 @@ def get_record_history(call: Call) -> OperationAnswer[schemas.JournalPage]:
 
 @OPERATIONS.add("GET", "/v1/records/{id}/blame", "read")
 def get_record_blame(call: Call) -> OperationAnswer[dict[str, Any]]:
-    """Return where a record comes from, and its later changes."""
+    """Return where a record comes from."""
     blame = call.memory.history.blame(get_record_of(call, call.reader).id)
     seen = replace(
         blame,
         turns=tuple(turn for turn in blame.turns if call.reader.get_turn(turn.id)),
         merged=tuple(each for each in blame.merged if call.reader.get(each.id)),
-        related=tuple(each for each in blame.related if call.reader.get(each.id)),
     )
     return OperationAnswer(seen)
 

@@ -66,14 +66,13 @@ def history(context: CommandContext, /, id: str | None, limit: int, **filters: A
 @command(json=True)
 @click.argument("id")
 def blame(context: CommandContext, /, id: str) -> None:
-    """Show where ID comes from: author, time, reason, sources, and later changes.
+    """Show where ID comes from: author, time, reason, and sources.
 
     ID is a record, turn, session or paragraph. For a page or log, such as MEMORY.md, every line is shown
     with its origin. Deleted items can be shown too.
 
     With --json: {"subject", "id", "there", "created": {…}, "turns": […], "sessions": […], "merged": […],
-    "related": […], "changes": […], "lines": [{"number", "text", "change"}], "recalled",
-    "recalled_at"}.
+    "lines": [{"number", "text", "change"}], "recalled", "recalled_at"}.
     """
     with context.memory() as memory:
         origin = memory.history.blame(id)
