@@ -17,7 +17,7 @@ from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.connections import parse_postgres_url
-from reverie.stores.postgres.statements import build_parameters
+from reverie.stores.postgres.store import build_parameters
 
 _THING = (
     "space", "subject", "key", "id", "scope", "at", "updated_at", "kind", "layer", "origin", "category", "tags",

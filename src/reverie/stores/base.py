@@ -6,14 +6,14 @@ import logging
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Subject
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, StoreCorrupt, TextExists
 from reverie.domain.filter import Filter
@@ -151,7 +151,7 @@ class CopiedRow(NamedTuple):
     note: str
     reference: str
     key: int
-    subject: str
+    subject: Subject
     before: str | None
     after: str | None
     id: str
@@ -172,22 +172,6 @@ class Unjournaled:
     cursors: Mapping[str, str]
     counters: Mapping[str, int]
     tombstones: Sequence[str]
-
-
-class CopySource(Protocol):
-    """A store, or a file with a history, that is copied from."""
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Let all reads of this thread see one state until the block ends."""
-
-    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
-        """Return journal rows with larger numbers, in ascending order."""
-
-    def read_unjournaled(self) -> Unjournaled:
-        """Return what is not in the journal."""
-
-    def close(self) -> None:
-        """Close it."""
 
 
 class CopyTarget(Protocol):
@@ -212,13 +196,6 @@ MARKED = ("at", "batch", "actor", "operation")
 
 ROWS = 1_000
 """Rows of a batch."""
-
-
-def iterate_rows(source: CopySource, *, after: int = 0) -> Iterator[list[CopiedRow]]:
-    """Yield the journal rows after a number in batches."""
-    while rows := source.read_rows(after, ROWS):
-        yield rows
-        after = rows[-1].sequence
 
 
 @contextmanager

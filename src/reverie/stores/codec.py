@@ -1,8 +1,7 @@
 """Conversion between values and rows or documents of a database, the same for all stores in SQL.
 
 Times are whole microseconds since 1970, flags 0 or 1, lists and mappings JSON text. A document is a JSON object of
-the same columns, without those that are NULL. In the journal of SQLite it is also without those that hold what they
-most often do: they would take half of its room.
+the same columns, without those that hold what they most often do: they would take half of its room.
 """
 
 from __future__ import annotations
@@ -409,35 +408,23 @@ def count_positions(last: Any, session: str) -> int:
 
 
 def to_document(table: TableCodec[Any], row: Sequence[Any]) -> str:
-    """Return a row as a document."""
-    return _write_document(
-        table, {name: value for name, value in zip(table.names, row, strict=True) if value is not None}
-    )
-
-
-def to_short_document(table: TableCodec[Any], row: Sequence[Any]) -> str:
-    """Return a row as a document without the columns that hold what they most often do."""
+    """Return a row as a document, without the columns that hold what they most often do."""
     columns = dict(zip(table.names, row, strict=True))
     kept = {
         each.name: columns[each.name]
         for each in table.columns
         if columns[each.name] != (columns[each.copies] if each.copies else each.usual)
     }
-    return _write_document(table, kept)
-
-
-def _write_document(table: TableCodec[Any], columns: dict[str, Any]) -> str:
-    """Return columns as a document. Those that are JSON already are not parsed."""
     nested = [
-        f',"{each.name}":{columns.pop(each.name)}'
+        f',"{each.name}":{kept.pop(each.name)}'  # it is JSON already
         for each in table.columns
-        if each.form.is_json and each.name in columns
+        if each.form.is_json and each.name in kept
     ]
-    return f"{to_json(columns)[:-1]}{''.join(nested)}}}"
+    return f"{to_json(kept)[:-1]}{''.join(nested)}}}"
 
 
 def from_document(table: TableCodec[T], document: str) -> T:
-    """Return the value that `to_document` or `to_short_document` wrote; raise `UnreadableRow`."""
+    """Return the value that `to_document` wrote, now or in an earlier version; raise `UnreadableRow`."""
     try:
         columns = json.loads(document)
         row = [
@@ -455,26 +442,6 @@ def get_id(document: str) -> str:
         return str(json.loads(document)["id"])
     except (ValueError, LookupError, TypeError, RecursionError):
         raise UnreadableRow("its JSON has no id") from None
-
-
-def lengthen_document(table: TableCodec[Any], document: str) -> str:
-    """Return a document with what `to_short_document` left out; one from which nothing was left out as it is."""
-    try:
-        given = json.loads(document)
-        if all(each.name in given for each in table.columns if each.copies or each.usual is not None):
-            return document
-        return to_document(table, table.encode(from_document(table, document)))
-    except (UnreadableRow, ValueError, RecursionError, TypeError):
-        return document
-
-
-def shorten_document(table: TableCodec[Any], document: str) -> str:
-    """Return a document as the journal of SQLite has it; one that `lengthen_document` would not restore as it is."""
-    try:
-        short = to_short_document(table, table.encode(from_document(table, document)))
-    except UnreadableRow:
-        return document
-    return short if lengthen_document(table, short) == document else document
 
 
 IN_ROW = ""

@@ -647,12 +647,6 @@ def read_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], keys: Sequenc
     return [None] if len(keys) == 1 else [value for key in keys for value in read_or_none(read, [key])]
 
 
-# -- everything in a store ---------------------------------------------------------------------------------
-
-
-_CHUNK = 1_000
-
-
 class JournalFilter(TypedDict, total=False):
     """Restrictions of journal rows; see `Store.journal`."""
 
@@ -687,6 +681,13 @@ def iter_rows_backwards(
     while rows := store.journal(after=after, until=until, limit=chunk, newest_first=True, **filters):
         yield from rows
         until = rows[-1].sequence - 1
+
+
+def iterate_rows(store: Store, *, after: int = 0) -> Iterator[list[CopiedRow]]:
+    """Yield the journal rows after a number in batches."""
+    while rows := store.read_rows(after, _CHUNK):
+        yield rows
+        after = rows[-1].sequence
 
 
 def iter_values(store: Store) -> Iterator[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from reverie.domain.change import Value
 from reverie.domain.errors import StoreIncompatible
 from reverie.domain.page import Page
 from reverie.search.analyzer import analyze
-from reverie.stores.codec import TABLES, to_document
+from reverie.stores.codec import TABLES, TableCodec
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.copying import prepare_database
@@ -74,13 +76,22 @@ def insert(connection: psycopg.Connection, table: str, **columns: Any) -> None:
     )
 
 
+def write_document(table: TableCodec[Any], value: Value | None) -> str:
+    """Return a document as earlier versions wrote it, with all that is not NULL."""
+    columns = dict(zip(table.names, table.encode(value), strict=True))
+    for each in table.columns:
+        if each.form.is_json:
+            columns[each.name] = json.loads(columns[each.name])
+    return json.dumps({name: value for name, value in columns.items() if value is not None})
+
+
 def fill_former(connection: psycopg.Connection, version: int) -> None:
     """Write a journal as a version had it, and what is not in the journal."""
     for sequence, change in enumerate(make_additions(*THINGS, make_record(4)), 1):
         if version >= 11 and change.after == WEB:  # its text is that of another by today's fingerprints only
             change = make_additions(COFFEE)[0]
         table = TABLES[change.subject]
-        document = None if sequence > len(THINGS) else to_document(table, table.encode(change.after))
+        document = None if sequence > len(THINGS) else write_document(table, change.after)
         words = {"operation": "save", "note": "", "reference": ""} if version >= 10 else {"reason": "save"}
         insert(
             connection, "journal", sequence=sequence, batch=1, key=sequence, subject=change.subject, id=change.id,

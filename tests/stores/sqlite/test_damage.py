@@ -16,7 +16,7 @@ from reverie.domain.errors import Conflict, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Searchable
 from reverie.domain.record import Record
-from reverie.stores.base import iterate_rows
+from reverie.stores.protocol import iterate_rows
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 from tests.support.contract.factories import (

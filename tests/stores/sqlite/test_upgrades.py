@@ -20,7 +20,7 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
 from reverie.domain.record import Record
-from reverie.stores.codec import RECORDS, RowCodec, to_short_document
+from reverie.stores.codec import RECORDS, RowCodec, to_document
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.database_file import VERSION
 from tests.stores.sqlite.conftest import small_disk
@@ -231,7 +231,7 @@ def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_beco
             file.execute(
                 f"INSERT INTO records ({columns}) VALUES ({', '.join('?' * len(row))})", [*row.values()]
             )
-            document = to_short_document(RECORDS, RECORDS.encode(record))
+            document = to_document(RECORDS, RECORDS.encode(record))
             file.execute(
                 "INSERT INTO journal (sequence, batch, key, subject, at, actor, reason, after) "
                 "VALUES (?, ?, ?, 'record', 0, 'owner', 'save', ?)",

@@ -14,9 +14,9 @@ from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.names import resolve_path
 from reverie.search.analyzer import analyze
-from reverie.stores.base import CopySource, CopyTarget, iterate_rows
+from reverie.stores.base import CopyTarget
 from reverie.stores.postgres.connections import is_postgres_url
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import Store, iterate_rows
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 
@@ -77,7 +77,7 @@ def copy_memory(
     return report
 
 
-def _compare(reader: CopySource, copied: Store, resumed: int) -> CopyReport:
+def _compare(reader: Store, copied: Store, resumed: int) -> CopyReport:
     """Compare a finished copy with its source; return the report."""
     changes = 0
     for ours, theirs in zip_longest(iterate_rows(reader), iterate_rows(copied)):
@@ -99,7 +99,7 @@ def _compare(reader: CopySource, copied: Store, resumed: int) -> CopyReport:
     )
 
 
-def _has_same_rest(reader: CopySource, copied: CopySource) -> bool:
+def _has_same_rest(reader: Store, copied: Store) -> bool:
     ours, theirs = reader.read_unjournaled(), copied.read_unjournaled()
     return (
         {(entry.namespace, entry.key): entry for entry in ours.entries}
@@ -110,13 +110,13 @@ def _has_same_rest(reader: CopySource, copied: CopySource) -> bool:
     )
 
 
-def _refuse_other(reader: CopySource, copied: CopySource, resumed: int) -> None:
+def _refuse_other(reader: Store, copied: Store, resumed: int) -> None:
     """Raise `InvalidInput` if the unfinished copy at the target is one of another memory."""
     if resumed and reader.read_rows(resumed - 1, 1) != copied.read_rows(resumed - 1, 1):
         raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
 
 
-def _open_source(place: str) -> CopySource:
+def _open_source(place: str) -> Store:
     """Return the store in a folder or a database.
 
     Raises:

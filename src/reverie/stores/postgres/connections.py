@@ -9,13 +9,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
-from weakref import WeakKeyDictionary, WeakValueDictionary, finalize
+from weakref import WeakValueDictionary, finalize
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.text.validation import validate_text
@@ -25,8 +25,6 @@ from reverie.stores.forks import ForkSafeLock
 if TYPE_CHECKING:
     import psycopg
     import psycopg_pool
-    from psycopg.adapt import AdaptersMap
-
 
 DEFAULT_MEMORY = "default"
 _SCHEMES = ("postgresql://", "postgres://")
@@ -135,30 +133,6 @@ load_psycopg = partial(_load, "psycopg")
 load_pool = partial(_load, "psycopg_pool")
 
 
-@cache
-def build_adapters() -> AdaptersMap:
-    """Return the adapters of psycopg with a quicker one for lists of texts and numbers.
-
-    psycopg's own one looks up the type of each element, which took a third of the processor time of a save.
-    """
-    psycopg = load_psycopg()
-
-    class ListDumper(psycopg.adapt.Dumper):  # type: ignore[misc, name-defined]
-        def dump(self, obj: Sequence[str | float | None]) -> bytes:
-            text = ",".join("NULL" if item is None else f'"{_escape(str(item))}"' for item in obj)
-            if "\0" in text:
-                raise psycopg.DataError("a text in a list has a NUL character")
-            return f"{{{text}}}".encode()
-
-    adapters: AdaptersMap = psycopg.adapt.AdaptersMap(psycopg.adapters)
-    adapters.register_dumper(list, ListDumper)
-    return adapters
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
 def is_connection_lost(error: psycopg.Error) -> bool:
     """Return whether the connection broke or was refused, rather than the server refusing a statement."""
     state = error.sqlstate
@@ -227,18 +201,7 @@ _SET_VIEW = f"{SET_SPACE}, set_config('enable_seqscan', 'off', true)"
 """A view looks things up by indexes, also where the statistics of the tables are those of an earlier moment at which
 they were nearly empty: with these, two searches read 28,676 rows to find two of 600 records, and read 9 by indexes."""
 
-_SET_VIEW_AND_PLANS = f"{_SET_VIEW}, set_config('plan_cache_mode', 'force_generic_plan', true)"
-_USES_BEFORE_PLANNING = 10
-"""Planning a query for all partitions at once takes ten times as long as planning it for one memory."""
-_PATIENCE = "SELECT set_config('lock_timeout', %(patience)s, true)"
-_LOCK = "SELECT id FROM reverie.space WHERE id = %(space)s FOR UPDATE"
-_EXPECT = (
-    "SELECT reverie.refuse('cursor', 0, u.name) "
-    "FROM unnest(%(names)s::text[], %(expected)s::text[]) AS u (name, value) "
-    "LEFT JOIN reverie.cursor c ON c.space = %(space)s AND c.name = u.name "
-    "WHERE c.value IS DISTINCT FROM u.value AND NOT (%(is_retry)s AND EXISTS "
-    "(SELECT FROM reverie.receipt r WHERE r.space = %(space)s AND r.token = %(token)s))"
-)
+_USES_BEFORE_PREPARING = 5
 _CONNECTION = {
     "autocommit": True,
     "prepare_threshold": None,
@@ -265,19 +228,15 @@ class ReadingView:
     Attributes:
         stack: Contexts that end with it.
         connection: Its connection; None before the first read.
-        prepare: True to have each statement planned once for the connection; None to leave that to psycopg.
         sequence: The newest journal row's number; None until it is read.
     """
 
     stack: ExitStack
     connection: psycopg.Connection | None = None
-    prepare: bool | None = None
     sequence: int | None = None
 
 
 # -- pools that are shared -----------------------------------------------------------------------------
-
-_views: WeakKeyDictionary[psycopg.Connection, int] = WeakKeyDictionary()  # by connections without a pooler
 
 
 class _SharedPool:
@@ -286,7 +245,8 @@ class _SharedPool:
     def __init__(self, connection: str, patience: float) -> None:
         self.pool: psycopg_pool.ConnectionPool = load_pool().ConnectionPool(
             connection,
-            kwargs=_CONNECTION | {"context": build_adapters()},
+            kwargs=_CONNECTION,
+            configure=_allow_preparing,
             min_size=0,
             max_size=_MAX_CONNECTIONS,
             open=True,
@@ -295,7 +255,6 @@ class _SharedPool:
             max_lifetime=_LIFETIME_S,
             reconnect_timeout=patience,
             num_workers=1,
-            configure=_allow_preparing,
         )
         finalize(self, _close_pool, self.pool, os.getpid()).atexit = False
 
@@ -317,10 +276,9 @@ def _allow_preparing(connection: psycopg.Connection) -> None:
 
     The number that a pooler gives for the process of the server is its own.
     """
-    (process,) = _fetch_row(connection, "SELECT pg_backend_pid()", ())
+    (process,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
     if process == connection.info.backend_pid:
-        connection.prepare_threshold = _USES_BEFORE_PLANNING
-        _views[connection] = 0
+        connection.prepare_threshold = _USES_BEFORE_PREPARING
 
 
 # -- the connections of a store ------------------------------------------------------------------------
@@ -394,7 +352,7 @@ class PostgresConnections:
             if view.connection is None:
                 return self._repeat(lambda: self._begin(view, sql, values))
             with self._translating():
-                cursor = view.connection.execute(sql, values, prepare=view.prepare)
+                cursor = view.connection.execute(sql, values)
                 seen: list[Row] = cursor.fetchall()
             return seen
 
@@ -436,13 +394,12 @@ class PostgresConnections:
         given = (self.space, self.lock_timeout, *values)
         return self.call(f"SELECT reverie.{name}({', '.join(['%s'] * len(given))})", given)[0]
 
-    def change(self, sql: str, values: Mapping[str, Any], expected: Mapping[str, str | None] = {}) -> Row:
+    def change(self, sql: str, values: Mapping[str, Any]) -> Row:
         """Return the only row of a call that changes the memory once, whatever happens to connections.
 
         Args:
             sql: The call, with the parameter `is_retry`: whether the server may have made it already.
             values: The other parameters.
-            expected: Cursors that must have these values before.
 
         Raises:
             ChangeRefused: the server compared and refused it.
@@ -456,17 +413,7 @@ class PostgresConnections:
             nonlocal sent
             with self.connection() as connection:
                 is_retry, sent = sent, True
-                again = {**values, "is_retry": is_retry}
-                before: list[tuple[str, Any]] = []
-                if expected:
-                    cursors = {"names": list(expected), "expected": list(expected.values())}
-                    before = [
-                        (SET_SPACE, [str(self.space)]),
-                        (_PATIENCE, again),
-                        (_LOCK, again),
-                        (_EXPECT, again | cursors),
-                    ]
-                return self._fetch_fenced(connection, sql, again, before=before)
+                return self._fetch_fenced(connection, sql, {**values, "is_retry": is_retry})
 
         try:
             return self._repeat(ask)
@@ -478,30 +425,12 @@ class PostgresConnections:
                 ) from error
             raise
 
-    def _fetch_fenced(
-        self,
-        connection: psycopg.Connection,
-        sql: str,
-        values: Any,
-        *,
-        before: Sequence[tuple[str, Any]] = (),
-    ) -> Row:
-        """Return the only row of a statement that the server refuses if this thread has lost its lease.
-
-        Args:
-            connection: The connection.
-            sql: The statement.
-            values: Its parameters.
-            before: Statements, with their parameters, to make first in the same transaction.
-        """
+    def _fetch_fenced(self, connection: psycopg.Connection, sql: str, values: Any) -> Row:
+        """Return the only row of a statement that the server refuses if this thread has lost its lease."""
         fence: int | None = getattr(self._thread, "fence", None)
-        if fence is None and not before:
-            return _fetch_row(connection, sql, values)
-        with connection.pipeline():
+        with connection.pipeline() if fence is not None else nullcontext():
             if fence is not None:
                 connection.execute(_FENCE, [str(fence)])
-            for statement, parameters in before:
-                connection.execute(statement, parameters)
             cursor = connection.execute(sql, values)
         (row,) = cursor.fetchall()
         return tuple(row)
@@ -584,14 +513,10 @@ class PostgresConnections:
         with ExitStack() as attempt:
             connection = attempt.enter_context(self.connection())
             attempt.callback(_end_transaction, connection)
-            if connection in _views:
-                _views[connection] += 1
-            is_planned = _views.get(connection, 0) > _USES_BEFORE_PLANNING
-            view.prepare = is_planned or None
             with connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                connection.execute(_SET_VIEW_AND_PLANS if is_planned else _SET_VIEW, [str(self.space)])
-                cursor = connection.execute(sql, values, prepare=view.prepare)
+                connection.execute(_SET_VIEW, [str(self.space)])
+                cursor = connection.execute(sql, values)
             rows: list[Row] = cursor.fetchall()
             view.stack.enter_context(attempt.pop_all())
             view.connection = connection
@@ -606,13 +531,7 @@ class PostgresConnections:
 
 def _end_transaction(connection: psycopg.Connection) -> None:
     if not connection.closed:
-        connection.commit()  # psycopg forgets what is prepared after a rollback
-
-
-def _fetch_row(connection: psycopg.Connection, sql: str, values: Any) -> Row:
-    row = connection.execute(sql, values).fetchone()
-    assert row is not None
-    return tuple(row)
+        connection.commit()
 
 
 def _is_loss(error: StoreError) -> bool:

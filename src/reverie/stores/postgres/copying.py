@@ -19,7 +19,7 @@ from reverie.stores.base import (
     move_fields,
     translating_damage,
 )
-from reverie.stores.codec import ENTRIES, RECORDS, decode_value, from_document
+from reverie.stores.codec import ENTRIES, decode_value
 from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
 from reverie.stores.postgres.schema import (
     VERSION,
@@ -31,8 +31,7 @@ from reverie.stores.postgres.schema import (
     refuse_other_version,
     require_tables,
 )
-from reverie.stores.postgres.statements import CHANGE, build_parameters, encode_document
-from reverie.stores.postgres.store import PostgresStore
+from reverie.stores.postgres.store import CHANGE, PostgresStore, build_parameters, encode_document
 from reverie.stores.protocol import CommitOptions
 
 if TYPE_CHECKING:
@@ -234,9 +233,7 @@ def _copy_journal(connection: psycopg.Connection, space: int, version: int) -> N
             [space],
         )
         while rows := [CopiedRow._make(row) for row in cursor.fetchmany(_BATCH)]:
-            if version < _FIELDS:
-                rows = [_modernize(row, records) for row in rows]
-            write_rows(connection, space, rows)
+            write_rows(connection, space, [_modernize(row, version, records) for row in rows])
             sequence = rows[-1].sequence
     now = int(time.time() * 1e6)
     keys = {record.id: key for key, record in records.items()}
@@ -252,18 +249,14 @@ def _copy_journal(connection: psycopg.Connection, space: int, version: int) -> N
         write_rows(connection, space, merges)
 
 
-def _modernize(row: CopiedRow, records: dict[int, Record]) -> CopiedRow:
-    """Return a row with its words and its records as today; note the latest version of a record."""
+def _modernize(row: CopiedRow, version: int, records: dict[int, Record]) -> CopiedRow:
+    """Return a row with its words and its documents as today; note the latest version of a record."""
     if row.operation not in OPERATIONS:  # before version 10 a change had one text
         row = row._replace(operation="update", note=row.operation)
-    if row.subject != "record":
-        return row
-    before, after = (None if each is None else _move(each) for each in (row.before, row.after))
-    records.pop(row.key, None)
-    if after is not None:
-        records[row.key] = after
+    before, after = (decode_value(row.subject, each) for each in (row.before, row.after))
+    if version < _FIELDS and row.subject == "record":
+        before, after = (move_fields(each) if isinstance(each, Record) else None for each in (before, after))
+        records.pop(row.key, None)
+        if isinstance(after, Record):
+            records[row.key] = after
     return row._replace(before=encode_document(before), after=encode_document(after))
-
-
-def _move(document: str) -> Record:
-    return move_fields(from_document(RECORDS, document))

@@ -296,21 +296,25 @@ CREATE TRIGGER refuse_stale_fence BEFORE INSERT OR UPDATE OR DELETE ON reverie.e
 
 -- -- changes ------------------------------------------------------------------------------------------------
 
--- The row of a thing. It is made part of the statement that asks for it.
+-- The row of a thing. A document is without what its columns most often hold. It is made part of the statement that asks
+-- for it.
 CREATE FUNCTION reverie.build_thing(
     of_space integer, of_subject text, of_key bigint, of_id text, body json, of_fingerprint text, tags text,
     of_thread bigint
 ) RETURNS SETOF reverie.thing LANGUAGE sql STABLE ROWS 1 AS $$
     SELECT of_space, of_subject, of_key, of_id, coalesce(d.scope, ''), coalesce(d.created_at, d.at),
-        CASE WHEN of_subject = 'record' THEN d.updated_at END, d.valid_from, d.valid_to, d.expires_at, d.archived_at,
-        coalesce(d.kind, d.role), d.layer, d.origin, d.category, ARRAY(SELECT json_array_elements_text(tags::json)),
-        d.pinned = 1, d.importance, d.confidence, of_fingerprint, CASE WHEN of_subject = 'paragraph' THEN d.page END,
-        of_thread, d.position, body
+        CASE WHEN is_record THEN coalesce(d.updated_at, d.created_at) END, d.valid_from, d.valid_to, d.expires_at,
+        d.archived_at, CASE WHEN is_record THEN coalesce(d.kind, 'fact') ELSE d.role END,
+        CASE WHEN is_record THEN coalesce(d.layer, 'semantic') END, CASE WHEN is_record THEN coalesce(d.origin, 'owner') END,
+        d.category, ARRAY(SELECT json_array_elements_text(tags::json)),
+        CASE WHEN is_record THEN coalesce(d.pinned, 0) = 1 END, CASE WHEN is_record THEN coalesce(d.importance, 0.5) END,
+        CASE WHEN is_record THEN coalesce(d.confidence, 0.8) END, of_fingerprint,
+        CASE WHEN of_subject = 'paragraph' THEN d.page END, of_thread, d.position, body
     FROM json_to_record(body) AS d (
         scope text, at bigint, created_at bigint, updated_at bigint, valid_from bigint, valid_to bigint,
         expires_at bigint, archived_at bigint, kind text, role text, layer text, origin text, category text,
         pinned integer, importance double precision, confidence double precision, page text, position double precision
-    )
+    ), (SELECT of_subject = 'record') AS s (is_record)
 $$;
 
 -- Makes all changes, or none. A refusal is the SQLSTATE RV001 with a JSON detail that names the reason and the
@@ -322,7 +326,7 @@ CREATE FUNCTION reverie.change_things(
     of_space integer, of_token uuid, is_retry boolean, is_erasure boolean, patience text,
     of_actor text, of_operation text, of_note text, of_reference text, of_at bigint, since bigint,
     subjects text[], ids text[], befores text[], afters text[], fingerprints text[], folded_tags text[],
-    cursor_names text[], cursor_values text[], counter_names text[], counter_values bigint[], marks text[],
+    expected_names text[], expected_values text[], cursor_names text[], cursor_values text[], counter_names text[], counter_values bigint[], marks text[],
     restored_keys bigint[],
     OUT first bigint, OUT keys bigint[]
 ) LANGUAGE plpgsql AS $$
@@ -349,6 +353,7 @@ DECLARE
     touched_edits integer[] := '{}';
     touched_sides text[] := '{}';
     setting text;
+    other text;
 BEGIN
     -- Assignments and conditions without a query take a fraction of the time of a statement.
     setting := set_config('reverie.space', of_space::text, true);
@@ -383,6 +388,14 @@ BEGIN
         RAISE EXCEPTION 'conflict' USING ERRCODE = 'RV001', DETAIL = json_build_object('reason', 'since', 'sequence',
             (SELECT min(sequence) FROM reverie.journal
                 WHERE space = of_space AND sequence > since AND subject = 'record'));
+    END IF;
+    IF cardinality(expected_names) > 0 THEN
+        SELECT u.name INTO other FROM unnest(expected_names, expected_values) AS u (name, value)
+            LEFT JOIN reverie.cursor c ON c.space = of_space AND c.name = u.name
+            WHERE c.value IS DISTINCT FROM u.value LIMIT 1;
+        IF FOUND THEN
+            PERFORM reverie.refuse('cursor', 0, other);
+        END IF;
     END IF;
     first := head + 1;
     keys := '{}';

@@ -24,7 +24,7 @@ from reverie.stores.codec import (
     UnreadableRow,
     decode_journal_entry,
     from_document,
-    to_short_document,
+    to_document,
 )
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.reading import (
@@ -162,7 +162,7 @@ def _check_things(
         for column, found, expected in zip(table.derived, stored, table.derive(value, row), strict=True):
             if found != expected:
                 yield f"{name} has another {column} than its columns"
-        if document == IN_ROW or document == to_short_document(table, row):  # far quicker than reading it
+        if document == IN_ROW or document == to_document(table, row):  # far quicker than reading it
             continue
         try:
             journaled = None if document is None else from_document(table, document)

@@ -41,8 +41,8 @@ from reverie.stores.codec import (
     decode_change,
     decode_journal_entry,
     decode_moment,
+    to_document,
     to_json,
-    to_short_document,
 )
 
 _FEW_FILES = 8
@@ -283,7 +283,7 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
         for start in range(0, len(keys), _BATCH):
             for key, row in fetch_by_key(file, TABLES[subject], keys[start : start + _BATCH]).items():
                 with suppress(TypeError):  # a damaged row has bytes in place of a text
-                    documents[key] = to_short_document(TABLES[subject], row)
+                    documents[key] = to_document(TABLES[subject], row)
     return documents
 
 

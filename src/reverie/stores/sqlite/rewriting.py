@@ -20,7 +20,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from reverie.domain.change import OPERATIONS, Change, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
@@ -48,8 +48,7 @@ from reverie.stores.codec import (
     decode_value,
     find_ids,
     from_document,
-    shorten_document,
-    to_short_document,
+    to_document,
 )
 from reverie.stores.protocol import RepairReport, StoreProblem
 from reverie.stores.sqlite.check import find_problems, validate_value
@@ -268,7 +267,7 @@ def _encode(value: Value | None) -> str | None:
     if value is None:
         return None
     table = TABLES[get_subject(value)]
-    return to_short_document(table, table.encode(value))
+    return to_document(table, table.encode(value))
 
 
 def _read_unjournaled(file: DamagedFile) -> Unjournaled:
@@ -605,9 +604,7 @@ class SQLiteCopyTarget:
         """Append rows to the journal in one transaction."""
         with self._connections.writing() as file:
             for row in rows:
-                table = TABLES[cast(Subject, row.subject)]
-                before, after = (each and shorten_document(table, each) for each in (row.before, row.after))
-                file.execute(INSERT_CHANGE, (*row[:9], before, after))
+                file.execute(INSERT_CHANGE, row[:11])
                 cited = find_ids(row.after or "") - {row.id}
                 file.executemany(CITE, [(name, row.key) for name in cited])
             removed = [(row.id, row.key) for row in rows if row.id and not row.after]
@@ -624,7 +621,7 @@ class SQLiteCopyTarget:
                     continue
                 made = prepare_change(Change(before=None, after=value))
                 changes.insert(made, key)
-                is_usual = document == to_short_document(made.table, made.table.encode(value))
+                is_usual = document == to_document(made.table, made.table.encode(value))
                 if last == key and made.document == IN_ROW and is_usual:
                     unchanged.append((key,))
             file.executemany(f"UPDATE journal SET after = '{IN_ROW}' WHERE sequence = ?", unchanged)

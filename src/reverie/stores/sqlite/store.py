@@ -30,8 +30,7 @@ from reverie.stores.codec import (
     Row,
     TableCodec,
     get_id,
-    lengthen_document,
-    to_short_document,
+    to_document,
 )
 from reverie.stores.forks import using_connections
 from reverie.stores.protocol import CommitOptions, Store
@@ -222,7 +221,7 @@ class SQLiteStore(Store):
         found = []
         for key, row in sorted(rows.items()):
             if is_searched(value := decode_or_skip(table, key, row)):
-                found.append((key, value, threads.get(key), to_short_document(table, row)))
+                found.append((key, value, threads.get(key), to_document(table, row)))
         return found
 
     # -- working memory --------------------------------------------------------------------------------
@@ -313,10 +312,9 @@ class SQLiteStore(Store):
                 names = dict(file.execute(_NAMES))
         rows = []
         for row in found:
-            table, before, after_change = TABLES[row[8]], row[9], bodies.get(row[0], row[10])
+            before, after_change = row[9], bodies.get(row[0], row[10])
             name = names.get(row[7], "") if before is after_change is None else get_id(after_change or before)
-            documents = (each and lengthen_document(table, each) for each in (before, after_change))
-            rows.append(CopiedRow._make((*row[:9], *documents, name)))
+            rows.append(CopiedRow._make((*row[:9], before, after_change, name)))
         return rows
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     find_ids,
-    to_short_document,
+    to_document,
 )
 
 _ARCHIVED_AT = RECORDS.names.index("archived_at")
@@ -62,7 +62,7 @@ def prepare_change(edit: Change) -> PreparedChange:
     after = table.encode(edit.after)
     # The derived database has a second copy of what is searched.
     is_copied = before is None and (table is TURNS or (table is RECORDS and after[_ARCHIVED_AT] is None))
-    document = IN_ROW if is_copied else to_short_document(table, after)
+    document = IN_ROW if is_copied else to_document(table, after)
     return PreparedChange(edit, table, before, (*after, *table.derive(edit.after, after)), document)
 
 
@@ -254,7 +254,7 @@ class WriteTransaction:
             self._delete(edit, key)
         else:
             self._update(edit, key, row)
-        return key, to_short_document(table, stored)
+        return key, to_document(table, stored)
 
     def _update(self, edit: PreparedChange, key: int, stored: Row) -> None:
         assert edit.after is not None
