@@ -27,7 +27,7 @@ from reverie.files.folder import MemoryFolder
 from reverie.interfaces.mcp.handshake import DESCRIPTION
 from reverie.interfaces.mcp.server import TEMPLATES
 from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.prompt_log import PromptLog
+from reverie.repositories.prompts import PromptLog
 from reverie.repositories.subjects import SubjectIndex
 from reverie.tools import DEFAULT_GROUPS, GROUPS, memory_tools
 

@@ -22,7 +22,7 @@ from reverie.reader import MemoryReader
 from reverie.repositories.documents import Documents
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
-from reverie.repositories.prompt_log import PromptLog
+from reverie.repositories.prompts import PromptLog
 from reverie.repositories.subjects import SubjectIndex
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.scoped import ScopedMemory

@@ -40,7 +40,7 @@ from reverie.reader import MemoryReader, Order
 from reverie.repositories.documents import DocumentEntry, Documents, Parts, Texts
 from reverie.repositories.key_value import Item, KeyValueStore, Namespace, Place, PutItem, _Accept
 from reverie.repositories.pages import PageOverview, Pages, PageWriteResult
-from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
+from reverie.repositories.prompts import ExplainedPrompt, PromptLog, PromptLogEntry
 from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult, Settlement
 from reverie.repositories.subjects import FilterCounts, Subject, SubjectIndex
 from reverie.repositories.working_memory import EntryHit, WorkingMemory

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from reverie.admin.stats import ScopeStats
     from reverie.consolidation.pair_judge import PairJudge
-    from reverie.repositories.prompt_log import PromptLog
+    from reverie.repositories.prompts import PromptLog
     from reverie.repositories.subjects import SubjectIndex
     from reverie.search.index.search_index import SearchIndex
     from reverie.search.searcher import LeftOut
@@ -330,7 +330,7 @@ class MemoryReader:
     @property
     def prompts(self) -> PromptLog:
         """The prompt log of the sessions that can be seen here: which prompts a model was given, and why."""
-        from reverie.repositories.prompt_log import PromptLog  # here: seldom asked
+        from reverie.repositories.prompts import PromptLog  # here: seldom asked
 
         return PromptLog(self._store, self._scopes, resolve=self._resolve_session)
 

@@ -40,8 +40,13 @@ from reverie.domain.record import UNTRUSTED, Origin, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.repositories import turns as stored_turns
-from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
-from reverie.repositories.prompt_log import build_prompt_cursors
+from reverie.repositories.prompts import (
+    PackGatherer,
+    SessionView,
+    build_budget,
+    build_prompt_cursors,
+    redact_pack,
+)
 from reverie.repositories.wishes import WishResult, fulfil_wishes, split_by_recording
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit

@@ -9,8 +9,8 @@ import pytest
 
 from reverie import Memory, NotFound, Settings
 from reverie.domain.scope import visible_scopes
-from reverie.repositories import prompt_log
-from reverie.repositories.prompt_log import MAX_SESSION_ENTRIES, PromptLog
+from reverie.repositories import prompts
+from reverie.repositories.prompts import MAX_SESSION_ENTRIES, PromptLog
 from reverie.scoped import ScopedMemory
 from tests.factories import MovableClock
 
@@ -47,7 +47,6 @@ def test_an_entry_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     line = next(each for each in logged.entry.lines if each.id == fact.id)
     assert line.verdict == "selected"
     assert line.score > 0
-    assert logged.entry.standing == (rule.id,)
     assert logged.contents == {fact.id: FACT, rule.id: rule.content}
     assert logged.entry.total == sum(logged.entry.tokens.values()) <= logged.entry.hard_tokens
     assert memory.admin.prompts.list() == memory.admin.prompts.list(CHAT) == [logged.entry]
@@ -89,7 +88,7 @@ def test_a_preview_and_a_memory_that_records_nothing_leave_no_entry(memory: Memo
 def test_the_room_of_entries_is_bounded(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_log, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(prompts, "MAX_ENTRIES", 5)
     session = memory.session(CHAT)
     for _ in range(MAX_SESSION_ENTRIES // 2 + 28):
         session.context("Where is the key?")
@@ -144,8 +143,7 @@ def test_an_erased_record_is_in_no_entry(memory: Memory) -> None:
     logged = memory.admin.prompts.get(CHAT, position)
     assert not {fact.id, rule.id} & {
         *logged.contents,
-        *(each.id for each in logged.entry.lines),
-        *logged.entry.standing,
+        *(each.id for each in (*logged.entry.lines, *logged.text)),
     }
     stored = str(memory._store.cursors("prompt:"))
     assert not any(text in stored for text in (fact.id, rule.id, FACT))
@@ -195,6 +193,6 @@ def test_a_prompt_whose_text_was_erased_shows_what_is_left_and_says_so(memory: M
     explained = memory.admin.prompts.get(CHAT, position)
     assert explained.is_rebuilt
     (line,) = explained.text
-    assert (line.id, line.text, bool(line.reason)) == (fact.id, f"- [{fact.id}] {FACT}", True)
+    assert (line.id, line.text, bool(line.reason)) == (fact.id, FACT, True)
     assert not any("Askholmen" in line.text for line in explained.text)
     assert b"northern pier" not in list_bytes(memory)

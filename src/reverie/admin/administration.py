@@ -16,7 +16,7 @@ from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, translat
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.files.names import resolve_path
-from reverie.repositories.prompt_log import PromptLog
+from reverie.repositories.prompts import PromptLog
 from reverie.repositories.records import RecordRepository
 from reverie.repositories.wishes import ForgetRequests
 from reverie.search.index.search_index import SearchIndex

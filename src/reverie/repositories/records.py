@@ -247,7 +247,7 @@ class RecordRepository(WritingRepository):
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
-            saved += self._run_with_retries(lambda _, chunk=chunk: self._save_chunk(chunk, promoted_from))  # type: ignore[misc]
+            saved += self._run_with_retries(partial(self._save_chunk, chunk, promoted_from))
             progress(len(chunk))
         return [
             replace(result, notice=_describe_redaction(note, record))
@@ -260,59 +260,51 @@ class RecordRepository(WritingRepository):
         Raises:
             InvalidInput: one of them is not of its form.
         """
-        chunk = self._build_records(notes)
-        return self._decide_chunk(chunk, stored=self._find_like(chunk))[0]
+        return self._decide_chunk(self._build_records(notes), finds_known=True)[0]
 
     def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[tuple[Record, str]]:
         """Return the records with the reasons for their kinds."""
         return [(note, "") if isinstance(note, Record) else self._build_record(note) for note in notes]
 
-    def _save_chunk(self, chunk: Sequence[tuple[Record, str]], promoted_from: str) -> list[SaveResult]:
-        def commit(stored: Sequence[Record]) -> list[SaveResult]:
-            changes, saved = self._decide_chunk(chunk, stored=stored)
+    def _save_chunk(
+        self, chunk: Sequence[tuple[Record, str]], promoted_from: str, _: int
+    ) -> list[SaveResult]:
+        def commit(*, finds_known: bool) -> list[SaveResult]:
+            changes, saved = self._decide_chunk(chunk, finds_known=finds_known)
             is_known = all(change.before is not None for change in changes)
             operation: Operation = "promote" if promoted_from else "reinforce" if is_known else "save"
             self._writer.commit(changes, operation=operation, reference=promoted_from)
             return saved
 
         try:
-            return commit(())
+            return commit(finds_known=False)
         except TextExists:  # few texts are: a search before each insertion would cost more
-            return commit(self._find_like(chunk))
-
-    def _find_like(self, chunk: Sequence[tuple[Record, str]]) -> list[Record]:
-        """Return the live records with the same texts."""
-        return self._store.records_like(
-            list(dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk))
-        )
+            return commit(finds_known=True)
 
     def _decide_chunk(
-        self, chunk: Sequence[tuple[Record, str]], *, stored: Iterable[Record]
+        self, chunk: Sequence[tuple[Record, str]], *, finds_known: bool
     ) -> tuple[list[Change], list[SaveResult]]:
         """Return one change for each record concerned, and the result for each record of the chunk.
 
         Args:
             chunk: The records, with the reasons for their kinds.
-            stored: The live records with the same texts.
+            finds_known: Whether live records with the same texts are looked for.
         """
-        before = {(record.scope, record.fingerprint): record for record in stored}
-        latest = dict(before)
-        saved = []
-        for record, reason in chunk:
-            mark = record.scope, record.fingerprint
-            old = latest.get(mark)
-            latest[mark] = self._combine(old, record)
-            saved.append(_to_saved(old, latest[mark], reason))
-        marks = dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk)
-        return [Change(before=before.get(mark), after=latest[mark]) for mark in marks], saved
-
-    def _combine(self, old: Record | None, new: Record) -> Record:
-        """Return a new record, or the live record with the same text after it was reinforced."""
-        if old is None:
-            return new
         from reverie.domain.similarity.deduplication import reinforce_record  # here: a search saves nothing
 
-        return reinforce_record(old, new, now=self._clock())
+        marks = [(record.scope, record.fingerprint) for record, _ in chunk]
+        stored = self._store.records_like(list(dict.fromkeys(marks))) if finds_known else []
+        before = {(record.scope, record.fingerprint): record for record in stored}
+        latest, saved = dict(before), []
+        for mark, (record, reason) in zip(marks, chunk, strict=True):
+            old = latest.get(mark)
+            outcome: Outcome = "created"
+            if old is not None:
+                record, outcome = reinforce_record(old, record, now=self._clock()), "reinforced"
+                reason = f"it was known as {old.kind}" if record.kind == old.kind else reason
+            latest[mark] = record
+            saved.append(SaveResult(record=record, outcome=outcome, reason=reason))
+        return [Change(before=before.get(mark), after=latest[mark]) for mark in dict.fromkeys(marks)], saved
 
     def _build_record(self, note: NewRecord) -> tuple[Record, str]:
         """Return the note as a redacted, validated record, and the reason for its kind."""
@@ -381,7 +373,6 @@ class RecordRepository(WritingRepository):
         *,
         reason: str = "",
         expected: Record | None = None,
-        operation: Operation = "archive",
     ) -> list[Record]:
         """Take records out of search, keeping them (see `Memory.archive`).
 
@@ -389,7 +380,6 @@ class RecordRepository(WritingRepository):
             ids: The ids of the records.
             reason: A person's reason.
             expected: The one record as it was read; None to archive it whatever it is by now.
-            operation: The operation, for the journal.
         """
         now = self._clock()
 
@@ -397,13 +387,12 @@ class RecordRepository(WritingRepository):
             _require_unchanged(record, expected)
             return record if record.archived else replace(record, archived_at=now, archive_reason=reason)
 
-        return self.change(ids, change, operation=operation, note=reason, retry=expected is None)
+        return self.change(ids, change, operation="archive", note=reason, retry=expected is None)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
-        return self.change([id], partial(replace, archived_at=None, archive_reason=""), operation="restore")[
-            0
-        ]
+        restore = partial(replace, archived_at=None, archive_reason="")
+        return self.change([id], restore, operation="restore")[0]
 
     def expire(self) -> int:
         """Archive expired records, and end those that mattered until an earlier day; return their number.
@@ -531,13 +520,6 @@ def _require_unchanged(record: Record, expected: Record | None) -> None:
 def describe_missing_record(id: str) -> str:
     """Return the message for an id that no record has."""
     return f"no record has the id {id!r}: search or list for the right one"
-
-
-def _to_saved(old: Record | None, after: Record, reason: str, *, notice: str = "") -> SaveResult:
-    if old is not None and after.kind == old.kind:
-        reason = f"it was known as {old.kind}"
-    outcome: Outcome = "created" if old is None else "reinforced"
-    return SaveResult(record=after, outcome=outcome, reason=reason, notice=notice)
 
 
 def _describe_redaction(note: NewRecord, record: Record) -> str:

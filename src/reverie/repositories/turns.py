@@ -17,7 +17,7 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import NewId
 from reverie.repositories.pages import compute_next_position, create_paragraph
-from reverie.repositories.prompt_log import find_session_entries
+from reverie.repositories.prompts import find_session_entries
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
 

@@ -59,7 +59,7 @@ from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shi
 from reverie.files.folder import MemoryFolder
 from reverie.files.scan import scrub_files
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
-from reverie.repositories.prompt_log import find_erased_entries
+from reverie.repositories.prompts import find_erased_entries
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS

@@ -21,7 +21,7 @@ from reverie.interfaces.http.operations import (
     decode_cursor,
     encode_cursor,
 )
-from reverie.repositories.prompt_log import explain_pack
+from reverie.repositories.prompts import explain_pack
 from reverie.repositories.wishes import WishResult
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.session import Session

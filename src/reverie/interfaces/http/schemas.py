@@ -24,7 +24,7 @@ from reverie.domain.living_page import Line
 from reverie.domain.record import NOTHING, Kind, Layer, Origin
 from reverie.interfaces.http.operations import Form, ScopeQuery
 from reverie.interfaces.http.tokens import Right, Token, TokenRegistry
-from reverie.repositories.prompt_log import PromptLine, PromptLogEntry, PromptLogLine
+from reverie.repositories.prompts import PromptLine, PromptLogEntry, PromptLogLine
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.repositories.subjects import Subject as NamedSubject
 from reverie.repositories.wishes import ForgetRequest

@@ -1,8 +1,8 @@
-"""The prompt log: which prompts a model was given, and why each line was in them.
+"""Prompts of conversations: what they are made of, and the log of which prompts a model was given and why.
 
-An entry has ids, numbers, the question and the exact text. An erasure removes the texts of all entries. Without its
-text a prompt shows its rules and recalled lines with their present words. A session stores the entry of a prompt with
-its next change.
+All inputs of a pack are read from one state of the store. An entry of the log has ids, numbers, the question and the
+exact text line by line. An erasure removes the texts of all entries; then a prompt shows its rules and recalled lines
+with their present words. A session stores the entry of a prompt with its next change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,18 +19,182 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from reverie.context.candidates import PackInput, Verdict
+from reverie.context import retrieval
+from reverie.context.candidates import PackInput, StaticContext, Verdict
 from reverie.context.pack import Pack
-from reverie.domain.conversation import Turn
+from reverie.context.render import TokenBudget
+from reverie.context.retrieval import Retriever
+from reverie.context.window import ShownLedger, find_question, prepend_question, trim_window
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.filter import Filter, is_record_allowed
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
+from reverie.domain.scope import visible_scopes
+from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import from_json_object, to_json_object
-from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.timestamps import Clock, format_time
 from reverie.domain.text.validation import estimate_tokens, validate_count
 from reverie.search.page_index import PageIndex
+from reverie.settings import Settings
 from reverie.stores.protocol import Store
+
+_log = logging.getLogger("reverie")
+
+
+class SessionView(NamedTuple):
+    """A session at one moment.
+
+    Attributes:
+        state: Its state.
+        window: Its window.
+        following: Position of its next turn.
+        shown: Ledger of its earlier prompts.
+    """
+
+    state: SessionState
+    window: tuple[Turn, ...]
+    following: int
+    shown: ShownLedger
+
+
+@dataclass(slots=True)
+class PackGatherer:
+    """Reader of the inputs of one session's packs.
+
+    Attributes:
+        store: The store.
+        recaller: Searches the memory.
+        settings: The settings.
+        clock: The clock.
+        read_static: Returns profile, pages and daily notes for some scopes.
+        read_entries: Returns the working memory of the session.
+        latest_rules: The last result of `retrieval.retrieve_standing`, with what it depends on.
+    """
+
+    store: Store
+    recaller: Retriever
+    settings: Settings
+    clock: Clock
+    read_static: Callable[[Sequence[str]], StaticContext]
+    read_entries: Callable[[], Sequence[Entry]]
+    latest_rules: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
+
+    def gather(
+        self,
+        message: str | None,
+        budget: TokenBudget,
+        related: str,
+        *,
+        read_session: Callable[[], SessionView],
+    ) -> PackInput:
+        """Return the input of a pack for a message; None for the last turn of the user.
+
+        Args:
+            message: The message.
+            budget: The budget of the pack.
+            related: Text of another memory.
+            read_session: Returns the session. It is not kept, so that an unused session is released.
+        """
+        with self.store.reading():
+            state, window, following, shown = read_session()
+            asking = find_question(message, window)
+            now_at = following if asking is None else asking.position
+            scopes = visible_scopes(state.scope)
+            standing = self.read_static(scopes)._replace(summary=state.summary)
+            now = self.clock()
+            given = PackInput(
+                query=retrieval.query_from_message(message or "" if asking is None else asking.content),
+                candidates=(),
+                replay=prepend_question(trim_window(window, self.settings.replay_turns), asking),
+                now_at=now_at,
+                now=now.astimezone(self.settings.zone),
+                budget=budget,
+                standing=standing,
+                entries=self.read_entries(),
+                shown=shown,
+            )
+            if not self.settings.is_injecting:
+                return given._replace(standing=standing._replace(pages=(), changed="", notes=()))
+            is_first = not state.summary and all(turn.position >= now_at for turn in window)
+            return self._recall(given, scopes, now, is_first=is_first)._replace(
+                related=related, related_tokens=self.settings.rag_tokens
+            )
+
+    def _recall(
+        self, given: PackInput, scopes: tuple[str, ...], now: datetime, *, is_first: bool
+    ) -> PackInput:
+        """Return the input with everything that is recalled for its query."""
+        recaller, settings, standing = self.recaller, self.settings, given.standing
+        replayed = frozenset(turn.id for turn in given.replay)
+        records = self._retrieve_standing(scopes, now)
+        hits = retrieval.retrieve(recaller, settings, given.query, scopes, exclude=replayed, now=now)
+        recent: list[Record] = []
+        if is_first and not any(standing.pages):
+            ids = frozenset(record.id for record in records)
+            recent = retrieval.retrieve_recent(recaller, settings, scopes, hits, standing=ids, now=now)
+        stored, said = (self.store.measure(kind, scopes).passages for kind in ("record", "turn"))
+        notes = retrieval.drop_replayed(standing.notes, replayed)
+        return given._replace(
+            candidates=hits,
+            recent=recent,
+            standing=standing._replace(records=records, notes=notes),
+            recall_limit=settings.recall_limit,
+            marks=retrieval.describe_successors(self.store, hits, now),
+            memories=stored + max(0, said - len(given.replay)),
+        )
+
+    def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
+        """Return the records that are in every prompt now; read again when the store has changed."""
+        key = self.store.sequence(), scopes
+        if self.latest_rules is None or self.latest_rules[0] != key:
+            found = retrieval.retrieve_standing(self.recaller, self.settings, scopes)
+            self.latest_rules = key, found
+        holding = Filter(alive_at=now, valid_at=now)
+        return tuple(
+            record
+            for record in self.latest_rules[1]
+            if is_record_allowed(holding, record) and (record.until is None or record.until >= now)
+        )
+
+
+def build_budget(settings: Settings, *, soft: int | None, hard: int | None) -> TokenBudget:
+    """Return the budget of a pack; None takes the settings."""
+    least = 0 if soft is None else validate_count(soft, name="soft_tokens", least=0)
+    most = (
+        max(settings.hard_tokens, least)
+        if hard is None
+        else validate_count(hard, name="hard_tokens", least=0)
+    )
+    return TokenBudget(
+        soft_tokens=min(settings.soft_tokens, most) if soft is None else soft,
+        hard_tokens=most,
+        layer_limits=settings.layer_limits,
+        working=settings.working_top_k,
+        page_tokens=settings.page_tokens,
+        standing_tokens=settings.standing_tokens,
+        notes_tokens=settings.notes_tokens,
+    )
+
+
+def redact_pack(pack: Pack, redactor: Redactor) -> Pack:
+    """Return the pack without secrets, which profile files and texts stored without redaction may contain.
+
+    Secrets that the owner keeps in a record stay.
+    """
+    kept = {
+        hit.record.content[span.start : span.end]
+        for hit in (*pack.hits, *pack.standing)
+        if hit.record is not None and hit.record.keep_secret
+        for span in redactor.find(hit.record.content)
+    }
+    sections = tuple(each._replace(text=redactor.text(each.text, keep=kept)) for each in pack.sections)
+    return pack if sections == pack.sections else replace(pack, sections=sections)
+
+
+# -- the log ----------------------------------------------------------------------------------------------
 
 RETENTION = timedelta(days=30)
 """Lifetime of an entry."""
@@ -43,8 +207,6 @@ MAX_SESSION_ENTRIES = 50
 
 _PREFIX = "prompt:"  # of the cursors of entries, each with its session and a number up to 50
 _PRUNE_INTERVAL = 100  # positions of a session
-
-_log = logging.getLogger("reverie")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +242,6 @@ class PromptLogEntry:
         tokens: Tokens of each section.
         replayed_messages: Number of replayed messages.
         replayed_tokens: Their tokens, outside the budget.
-        standing: Ids of the rules.
         lines: The candidates, best first.
     """
 
@@ -91,7 +252,6 @@ class PromptLogEntry:
     tokens: Mapping[str, int]
     replayed_messages: int
     replayed_tokens: int
-    standing: tuple[str, ...]
     lines: tuple[PromptLogLine, ...]
 
     @property
@@ -180,17 +340,11 @@ _RECENT = "One of the newest memories"
 _NAMED = defer_regex(r" *- (?:\[([0-9a-f]{12})\].*|.*\[([0-9a-f]{12})\](?: \(ask before acting on it\))?)")
 
 
-def explain_parts(
-    parts: Iterable[tuple[str, str]], verdicts: Mapping[str, tuple[Verdict, bool]]
-) -> tuple[PromptLine, ...]:
-    """Return the parts of a prompt line by line, each with its reason.
-
-    Args:
-        parts: Name and text of each part, as `Pack.parts` has them.
-        verdicts: Verdict on each candidate by id, and whether it is there because it is recent.
-    """
+def explain_pack(pack: Pack) -> tuple[PromptLine, ...]:
+    """Return the text of a context line by line, each with its reason."""
+    choices = {choice.hit.id: choice for choice in pack.choices}
     lines: list[PromptLine] = []
-    for section, text in parts:
+    for section, text in pack.parts:
         if lines:
             lines.append(PromptLine(section, "", 0, "", ""))
         for row in text.split("\n"):
@@ -199,18 +353,10 @@ def explain_parts(
             reason = _REASONS[section] if row.strip() else ""
             if not name and (row.startswith("#") or (section in _HEADED and row.endswith(":"))):
                 reason = "Heading"
-            if section == "recalled" and name in verdicts:
-                verdict, is_recent = verdicts[name]
-                reason = _RECENT if is_recent else _VERDICT_REASONS.get(verdict, reason)
+            if section == "recalled" and (choice := choices.get(name)):
+                reason = _RECENT if choice.recent else _VERDICT_REASONS.get(choice.verdict, reason)
             lines.append(PromptLine(section, row, estimate_tokens(row) if row else 0, name, reason))
     return tuple(lines)
-
-
-def explain_pack(pack: Pack) -> tuple[PromptLine, ...]:
-    """Return the text of a context line by line, each with its reason."""
-    return explain_parts(
-        pack.parts, {choice.hit.id: (choice.verdict, choice.recent) for choice in pack.choices}
-    )
 
 
 class PromptLog:
@@ -257,7 +403,7 @@ class PromptLog:
                 break
             if session in (None, owner) and is_visible(owner):
                 try:
-                    entries.append(_decode(owner, text).entry)
+                    entries.append(_decode(text).entry)
                 except InvalidInput as error:
                     _log.warning("the entry %r of the prompt log cannot be read: %s", name, error)
         return entries
@@ -276,24 +422,25 @@ class PromptLog:
         validate_count(position, name="position", least=0)
         session = self._resolve(session)
         text = self._store.cursor(_build_cursor(session, position))
-        stored = None if text is None else _decode(session, text)
+        stored = None if text is None else _decode(text)
         if stored is None or stored.entry.position != position or not self._is_visible(session):
             raise NotFound(
                 f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
-        entry, contents = stored.entry, self._read_contents(stored.entry)
-        parts = _rebuild_parts(entry, contents) if stored.parts is None else stored.parts
+        entry, text = stored.entry, stored.text
+        contents = self._read_contents([line.id for line in (*entry.lines, *text) if line.id])
+        if stored.question is None:
+            text = [line._replace(text=contents[line.id]) for line in text if line.id in contents]
         return ExplainedPrompt(
             entry=entry,
             question=stored.question,
             contents=contents,
-            text=explain_parts(parts, {line.id: (line.verdict, line.recent) for line in entry.lines}),
-            is_rebuilt=stored.parts is None,
+            text=tuple(text),
+            is_rebuilt=stored.question is None,
         )
 
-    def _read_contents(self, entry: PromptLogEntry) -> dict[str, str]:
-        """Return the present contents of the rules and candidates of an entry that are still there."""
-        ids = [*entry.standing, *(line.id for line in entry.lines)]
+    def _read_contents(self, ids: builtins.list[str]) -> dict[str, str]:
+        """Return the present contents of records, turns and paragraphs that are still there."""
         with self._store.reading():
             found: builtins.list[Record | Turn | Paragraph] = [
                 *self._store.records(ids),
@@ -309,17 +456,6 @@ class PromptLog:
         return state is not None and (self._scopes is None or state.scope in self._scopes)
 
 
-def _rebuild_parts(entry: PromptLogEntry, contents: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the rules and the recalled lines of a prompt whose exact text is no longer stored."""
-    recalled = [line.id for line in entry.lines if line.verdict in _VERDICT_REASONS]
-    parts = {"standing": entry.standing, "recalled": recalled}
-    rows = {
-        name: [f"- [{each}] {contents[each]}" for each in ids if each in contents]
-        for name, ids in parts.items()
-    }
-    return [(name, "\n".join(lines)) for name, lines in rows.items() if lines]
-
-
 # -- writing -------------------------------------------------------------------------------------------
 
 
@@ -331,7 +467,7 @@ def build_prompt_cursors(
     for position, (given, pack) in prompts.items():
         if position % _PRUNE_INTERVAL == 0:
             cursors |= _find_old_entries(store, given.now)
-        stored = _StoredPrompt(_build_entry(session, given, pack), pack.query, pack.parts)
+        stored = _StoredPrompt(_build_entry(session, given, pack), explain_pack(pack), pack.query)
         cursors[_build_cursor(session, position)] = _encode(stored)
     return cursors
 
@@ -356,7 +492,6 @@ def _build_entry(session: str, given: PackInput, pack: Pack) -> PromptLogEntry:
         tokens=pack.diagnostics.tokens,
         replayed_messages=len(pack.replay.messages),
         replayed_tokens=pack.replay.tokens,
-        standing=tuple(hit.id for hit in pack.standing),
         lines=tuple(lines),
     )
 
@@ -392,14 +527,14 @@ def find_erased_entries(
         session, changes[name] = _get_session(name), None
         if session not in sessions:
             with suppress(InvalidInput):  # what cannot be read is removed
-                entry = _decode(session, text).entry
-                lines = [
-                    each
-                    for each in entry.lines
-                    if each.id not in ids and not (pages and each.type == "paragraph")
-                ]
-                standing = tuple(each for each in entry.standing if each not in ids)
-                changes[name] = _encode(_StoredPrompt(replace(entry, lines=tuple(lines), standing=standing)))
+                entry, rows, _ = _decode(text)
+                gone = {
+                    each.id for each in entry.lines if each.id in ids or (pages and each.type == "paragraph")
+                }
+                gone.update(ids)
+                lines = tuple(each for each in entry.lines if each.id not in gone)
+                left = [row._replace(text="") for row in rows if row.id and row.id not in gone]
+                changes[name] = _encode(_StoredPrompt(replace(entry, lines=lines), left, None))
     return changes
 
 
@@ -407,11 +542,11 @@ def find_erased_entries(
 
 
 class _StoredPrompt(NamedTuple):
-    """An entry as it is stored, with question and text until an erasure."""
+    """An entry as it is stored; after an erasure without question and texts."""
 
     entry: PromptLogEntry
-    question: str | None = None
-    parts: Sequence[tuple[str, str]] | None = None
+    text: Sequence[PromptLine]
+    question: str | None
 
 
 def _build_prefix(session: str | None) -> str:
@@ -428,17 +563,16 @@ def _get_session(cursor: str) -> str:
 
 def _encode(stored: _StoredPrompt) -> str:
     """Return an entry as one line of text that begins with its time and position, so that texts sort by them."""
-    values = to_json_object(stored.entry) | {"question": stored.question, "parts": stored.parts}
-    del values["session"]
-    at, position = format_time(stored.entry.at), stored.entry.position
-    return f"{at} {position:09} {json.dumps(values, ensure_ascii=False, separators=(',', ':'))}"
+    values = stored._asdict() | {"entry": to_json_object(stored.entry)}
+    document = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    return f"{format_time(stored.entry.at)} {stored.entry.position:09} {document}"
 
 
-def _decode(session: str, text: str) -> _StoredPrompt:
+def _decode(text: str) -> _StoredPrompt:
     """Return a stored entry; raise `InvalidInput` if the text is not one."""
     try:
         values = json.loads(text.split(" ", 2)[2])
-        entry = from_json_object(PromptLogEntry, {**values, "session": session})
-        return _StoredPrompt(entry, values["question"], values["parts"])
+        rows = [PromptLine(*row) for row in values["text"]]
+        return _StoredPrompt(from_json_object(PromptLogEntry, values["entry"]), rows, values["question"])
     except (ValueError, TypeError, LookupError) as error:
         raise InvalidInput(f"not an entry of the prompt log: {error}") from None
