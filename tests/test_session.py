@@ -162,13 +162,12 @@ def test_searches_take_what_may_be_typed(memory):
     chat.add("user", "The tea\0is in the kitchen")
     chat.working.set("tea", "green tea")
     for odd in ("tea\0", "\ud83dtea", "\x1btea", "tea " * 5_000, "where is the tea?\udc00"):
-        assert chat.search(odd)
         assert memory.search(odd, sources="turns")
         assert chat.working.search(odd)
         assert chat.context(odd).text
     assert memory.search("tea\0is", sources="turns", mode="literal")
     for nothing in ("", "\0", " ", "\u200b"):
-        assert chat.search(nothing) == memory.search(nothing) == []
+        assert memory.search(nothing) == []
 
 
 @pytest.mark.parametrize("id", ["", "  ", "x" * 201, 3])
@@ -241,28 +240,9 @@ def test_beginning_anew_empties_the_window_and_keeps_the_turns(chat, start, stor
     chat.reset()
     assert (chat.turns(), chat.recent_turns(), chat.context().messages) == ([], [], [])
     assert len(store.turns(session=ID)) == 5
-    assert chat.search("harbour 3")[0].turn.position == 3
     assert start().turns() == []
     assert chat.add("user", "again").position == 5
     assert positions(chat.turns()) == positions(start().turns()) == [5]
-
-
-# -- searching -----------------------------------------------------------------------------------------------
-
-
-def test_a_session_searches_its_own_turns_only_and_those_out_of_the_window_too(start):
-    chat, other = start(), start("slack:ops")
-    chat.add("user", "The harbour opens at noon")
-    other.add("user", "The harbour is closed")
-    talk(chat, 80)
-    found = chat.search("harbour")
-    assert found[0].turn.content == "The harbour opens at noon"
-    assert {hit.turn.session for hit in found} == {ID}
-    assert chat.search("harbour", roles=["assistant"]) == []
-    assert chat.search("harbour noon never", min_score=0.9) == []
-    assert chat.search("harbour", created_before=START) == []
-    with pytest.raises(InvalidInput, match="role"):
-        chat.search("harbour", roles=["robot"])
 
 
 # -- the prompt ------------------------------------------------------------------------------------------

@@ -167,8 +167,6 @@ def test_a_relative_path_lies_under_the_profile_and_that_under_the_application()
     ]:
         paths = Settings(profile_path=profile, base_path=base).resolve_paths(Path("/app"))
         assert paths.memory == Path(memory)
-        assert paths.dream == paths.profile / "dream.md"
-        assert paths.preference_dream == paths.profile / "pref-dream.md"
 
 
 def test_every_setting_is_documented():

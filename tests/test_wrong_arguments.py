@@ -12,6 +12,7 @@ import pytest
 from reverie import InvalidInput, Memory, NotFound, ReverieError, Settings
 from reverie.agent import Agent
 from reverie.aio import AsyncMemory
+from reverie.repositories.key_value import PutItem
 
 TEXT = "x" * 3_000
 WRONG: list[Any] = [
@@ -47,7 +48,7 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
             ),
             (memory, "consolidate_session"),
             (memory.pages, "read paragraphs notes"),
-            (chat, "add_many recent_turns search"),
+            (chat, "add_many recent_turns"),
             (chat.working, "delete"),
             (memory.folder, "flush restore"),
             (memory.history, "log blame undo"),
@@ -75,8 +76,12 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "key_value namespace": lambda x: kept.put(x, "key", {"a": 1}),
         "key_value key": lambda x: kept.put(("a",), x, {"a": 1}),
         "key_value value": lambda x: kept.put(("a",), "key", x),
-        "key_value texts": lambda x: kept.put(("a",), "key", {"a": 1}, texts=x),
-        "key_value ttl": lambda x: kept.put(("a",), "key", {"a": 1}, ttl=x),
+        "key_value texts": lambda x: kept.put_many(
+            [PutItem(namespace=("a",), key="key", value={"a": 1}, texts=x)]
+        ),
+        "key_value ttl": lambda x: kept.put_many(
+            [PutItem(namespace=("a",), key="key", value={"a": 1}, ttl=x)]
+        ),
         "key_value get": lambda x: kept.get(x, "key"),
         "key_value search": lambda x: kept.search("Hello", namespace=x),
         "pages.write": lambda x: memory.pages.write(x, "text"),
@@ -85,8 +90,6 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "pages.append reason": lambda x: memory.pages.append("HISTORY.md", "text", reason=x),
         "pages.paragraphs start": lambda x: memory.pages.paragraphs("HISTORY.md", start=x),
         "add_many one": lambda x: chat.add_many([x]),
-        "session search min_score": lambda x: chat.search("Hello", min_score=x),
-        "session search roles": lambda x: chat.search("Hello", roles=x),
         "purge": lambda x: memory.admin.purge(older_than=x),
         "feedback": lambda x: chat.feedback(x, "up"),
         "feedback thumb": lambda x: chat.feedback(answer.id, x),
@@ -165,7 +168,9 @@ def test_an_expiry_beyond_the_last_year_is_refused() -> None:
         for call in (
             lambda: memory.save("Something", ttl="2d"),
             lambda: memory.session("cli:1").working.set("key", "data", ttl="2d"),
-            lambda: memory.key_value("kept").put(("a",), "b", {"c": 1}, ttl=timedelta(days=2)),
+            lambda: memory.key_value("kept").put_many(
+                [PutItem(namespace=("a",), key="b", value={"c": 1}, ttl=timedelta(days=2))]
+            ),
         ):
             with pytest.raises(InvalidInput, match="beyond the year 9999: pass a shorter ttl"):
                 call()

@@ -137,7 +137,6 @@ def talking(memory: Memory) -> None:
     chat.add("assistant", "", tool_calls=[{"id": "2", "name": "ping", "arguments": "{}"}])
     assert_type(chat.add_many([{"role": "user", "content": "Well?"}]), list[Turn])
     assert_type((chat.state, chat.pause(), chat.turns()), tuple[SessionState, SessionState, list[Turn]])
-    assert_type(chat.search("deploy", limit=3, roles=["user"], created_after=NOW), list[Hit])
     assert_type((chat.flush(), chat.id), tuple[bool, str])
     assert_type(memory.scoped("user:alice").sessions(limit=5), list[SessionOverview])
     assert_type(memory.turns("telegram:12345", start=-5, stop=None), list[Turn])

@@ -60,7 +60,6 @@ export interface ExplainedPromptOutput {
   tokens: { [name: string]: number };
   replayed_messages: number;
   replayed_tokens: number;
-  standing: string[];
   total: number;
   question: string | null;
   lines: PromptLineOutput[];
@@ -344,7 +343,6 @@ export interface PromptOutput {
   tokens: { [name: string]: number };
   replayed_messages: number;
   replayed_tokens: number;
-  standing: string[];
   total: number;
 }
 

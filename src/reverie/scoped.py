@@ -34,6 +34,7 @@ from reverie.repositories.records import (
     SaveResult,
     Settlement,
     describe_missing_record,
+    parse_new_record,
 )
 from reverie.repositories.turns import delete_session
 from reverie.repositories.wishes import ForgetRequests
@@ -203,7 +204,7 @@ class ScopedMemory(MemoryReader):
         """
         given = validation.validate_values(records, name="records", of="texts, records or mappings")
         progress = validation.validate_progress(progress)
-        notes = [self._add_scope(each) for each in given]
+        notes = [self._add_scope(parse_new_record(each)) for each in given]
         return self._trace_save(lambda: self._parts.records.save_many(notes, progress=progress))
 
     def promote(self, id: str, *, to: str = "") -> SaveResult:
@@ -551,19 +552,12 @@ class ScopedMemory(MemoryReader):
             describe_records(span, [record])
             return record
 
-    def _add_scope(self, record: str | NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
-        if isinstance(record, str):
-            return NewRecord(content=record, scope=self.scope)
-        if not isinstance(record, NewRecord | Mapping):
-            return record
-        scope = record.scope if isinstance(record, NewRecord) else record.get("scope")
-        if scope and scope != self.scope:
+    def _add_scope(self, record: NewRecord) -> NewRecord:
+        if record.scope not in ("", self.scope):
             raise InvalidInput(
-                f"a record has the scope {scope!r}: here everything is saved in {self.scope!r}"
+                f"a record has the scope {record.scope!r}: here everything is saved in {self.scope!r}"
             )
-        if isinstance(record, NewRecord):
-            return replace(record, scope=self.scope)
-        return {**record, "scope": self.scope}
+        return replace(record, scope=self.scope)
 
     def _get_session_state(self, session: str) -> SessionState | None:
         state = super()._get_session_state(session)

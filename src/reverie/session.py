@@ -35,8 +35,7 @@ from reverie.domain.conversation import (
 )
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, quote_value, translate_os_errors
-from reverie.domain.filter import Filter, validate_filter
-from reverie.domain.record import UNTRUSTED, Origin, validate_fraction
+from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.repositories import turns as stored_turns
@@ -49,7 +48,6 @@ from reverie.repositories.prompts import (
 )
 from reverie.repositories.wishes import WishResult, fulfil_wishes, split_by_recording
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.hits import Hit
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.redacting import get_redactor, redact_value
@@ -274,38 +272,6 @@ class Session:
     def stored_turns(self, start: int = 0) -> list[Turn]:
         """Return all turns from a position on, also those before a reset; a negative number counts from the end."""
         return self._store.turns(session=self.id, start=start)
-
-    def search(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        roles: Iterable[Role] = (),
-        created_after: datetime | None = None,
-        created_before: datetime | None = None,
-        min_score: float = 0.0,
-    ) -> list[Hit]:
-        """Return turns of this session that answer a question, best first, including those outside the window.
-
-        Args:
-            query: The question.
-            limit: Most hits to return, 1 to 1,000.
-            roles: Only turns of these roles.
-            created_after, created_before: Only turns of this moment or later, and only before this one.
-            min_score: Lowest score of a hit, 0 to 1.
-        """
-        validate_fraction(min_score, name="min_score")
-        allowed = Filter(
-            scopes=(self.state.scope,),
-            sessions=(self.id,),
-            roles=tuple(validation.validate_values(roles, name="roles", of="roles")),
-            created_after=created_after,
-            created_before=created_before,
-        )
-        hits = self._recaller.recall(
-            query, allowed=validate_filter(allowed), limit=limit, exclude=frozenset()
-        )
-        return [hit for hit in hits if hit.score >= min_score]
 
     def determine_origin(self, text: str, *, labels: Iterable[str] = ()) -> Origin:
         """Return the origin of a text that the model wants to save: its own, or a tool whose result it has seen.

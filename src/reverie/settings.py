@@ -53,21 +53,15 @@ def _define_setting(default: Any, kind: _Kind, *also: str, **limits: Any) -> Any
 
 
 class ProfilePaths(NamedTuple):
-    """Paths of the files of a profile.
+    """Folders of a profile.
 
     Attributes:
         profile: The folder of `soul.md`, `directives.md` and `style.md`.
         memory: The folder of long-term memory.
-        dream: The directive of the consolidation pass.
-        preference_dream: The directive of the pass that infers preferences.
-        memory_rules: The directive of the enrichment of notes.
     """
 
     profile: Path
     memory: Path
-    dream: Path
-    preference_dream: Path
-    memory_rules: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +223,7 @@ class Settings:
     max_entries: int = _define_setting(50, "int", "max_entries_per_session", low=1, high=100_000)
     compaction_enabled: bool = _define_setting(True, "flag")
     compaction_tokens: int | None = _define_setting(
-        None, "int", "max_context_tokens", low=1, high=100_000_000, optional=True
+        None, "int", "max_context_tokens", "compaction_max_tokens", low=1, high=100_000_000, optional=True
     )
     compaction_keep: int = _define_setting(20, "int", "keep_last_messages", low=1, high=10_000)
     model: str | None = _define_setting(None, "text", optional=True)
@@ -252,7 +246,7 @@ class Settings:
     rag_timeout: float = _define_setting(2.0, "number", "rag_timeout_seconds", high=600)
     rag_min_length: int = _define_setting(50, "int", "rag_index_min_length")
     rag_tokens: int = _define_setting(600, "int")
-    profile_path: str = _define_setting("agent", "text")
+    profile_path: str = _define_setting("agent", "text", "profile_base_path", "agent_profile_base_path")
     base_path: str = _define_setting("memory", "text")
     dream_directive: str = _define_setting("dream.md", "text", "directive_path")
     preference_directive: str = _define_setting("pref-dream.md", "text", "preference_directive_path")
@@ -329,7 +323,7 @@ class Settings:
         return (self.profile_path, self.base_path) != ("agent", "memory")
 
     def resolve_paths(self, application: Path) -> ProfilePaths:
-        """Return the folders and files of the profile, without looking at the disk (RockBot's rule).
+        """Return the folders of the profile, without looking at the disk (RockBot's rule).
 
         An absolute `base_path` is taken as it is; a relative one lies under the profile's folder, and a
         relative `profile_path` under `application`.
@@ -338,13 +332,7 @@ class Settings:
         '/srv/bot/agent/memory'
         """
         profile = application / self.profile_path
-        return ProfilePaths(
-            profile=profile,
-            memory=profile / self.base_path,
-            dream=profile / self.dream_directive,
-            preference_dream=profile / self.preference_directive,
-            memory_rules=profile / self.memory_rules,
-        )
+        return ProfilePaths(profile, profile / self.base_path)
 
     @classmethod
     def load(
@@ -384,31 +372,22 @@ class Settings:
 _FORMS: dict[str, _Form] = {each.name: each.metadata["form"] for each in fields(Settings)}
 _NAMES: dict[str, str] = {known: name for name, form in _FORMS.items() for known in (name, *form.also)}
 
-_SECTIONS: Mapping[str, Mapping[str, str]] = {
-    "memory": {"enabled": "memory_enabled"},
-    "working_memory": {},
-    "conversation_memory": {},
-    "session": {},
-    "compaction": {"enabled": "compaction_enabled", "max_tokens": "compaction_tokens"},
-    "agents": {},
-    "agents.defaults": {},
-    "agent_profile": {"base_path": "profile_path"},
-    "profile": {"base_path": "profile_path"},
-    "dream": {},
-    "rag": {
-        "enabled": "rag_enabled",
-        "url": "rag_url",
-        "mode": "rag_mode",
-        "query_mode": "rag_mode",
-        "timeout": "rag_timeout",
-        "timeout_seconds": "rag_timeout",
-        "min_length": "rag_min_length",
-        "index_min_length": "rag_min_length",
-        "tokens": "rag_tokens",
-    },
-    "reverie": {},
-}
-"""Groups of settings in a file, and names that have another meaning there."""
+_SECTIONS = frozenset(
+    {
+        *(
+            "memory",
+            "working_memory",
+            "conversation_memory",
+            "session",
+            "compaction",
+            "dream",
+            "rag",
+            "reverie",
+        ),
+        *("agents", "agents.defaults", "agent_profile", "profile"),
+    }
+)
+"""Groups of settings in a file. A name in one may leave out the group: `enabled` in `rag` is `rag_enabled`."""
 
 _SWITCHES = {True: ("pages",), False: ("off", "none")}
 _FLAGS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
@@ -433,7 +412,7 @@ def _collect_settings(given: Mapping[str, Any], *, where: str) -> dict[str, tupl
             if isinstance(value, Mapping) and inner in _SECTIONS:
                 collect(value, inner, f"{called}.")
                 continue
-            name = _SECTIONS.get(section, {}).get(plain) or _NAMES.get(plain)
+            name = _NAMES.get(f"{section}_{plain}") or _NAMES.get(plain)
             if name is None:
                 _raise_unknown(called, plain, where=where, is_section=isinstance(value, Mapping))
             if name in found:

@@ -10,7 +10,7 @@ import pytest
 
 from reverie import Memory
 from reverie.domain.record import Record
-from reverie.repositories.key_value import KeyValueStore, Namespace
+from reverie.repositories.key_value import KeyValueStore, Namespace, PutItem
 from tests.factories import MovableClock
 
 ALICE = ("users", "alice")
@@ -131,7 +131,7 @@ def test_long_and_strange_namespaces_keep_apart(shelf: KeyValueStore) -> None:
 
 
 def test_reading_often_writes_seldom(memory: Memory, shelf: KeyValueStore, clock: MovableClock) -> None:
-    shelf.put(ALICE, "k", {"n": 1}, ttl=timedelta(hours=10))
+    shelf.put_many([PutItem(namespace=ALICE, key="k", value={"n": 1}, ttl=timedelta(hours=10))])
     rows = len(memory.history.log())
     for _ in range(60):
         clock.move(seconds=10)
@@ -159,7 +159,7 @@ def test_what_a_person_writes_into_the_metadata_of_one_value_spoils_no_other(
         {"kept-how": "[" * 40_000},
         {"kept-value": "[" * 40_000},
     ]:
-        shelf.put(ALICE, "k", {"n": 1}, ttl=timedelta(days=1))
+        shelf.put_many([PutItem(namespace=ALICE, key="k", value={"n": 1}, ttl=timedelta(days=1))])
         shelf.put(ALICE, "l", {"n": 2})
         record = record_of(memory, shelf)
         memory.update(record.id, metadata={**record.metadata, **metadata})

@@ -197,28 +197,18 @@ class KeyValueStore(WritingRepository):
         record = self._fetch_records([place]).get(place)
         return None if record is None else self._read(record, self._clock())
 
-    def put(
-        self,
-        namespace: Namespace,
-        key: str,
-        value: Mapping[str, Any],
-        *,
-        texts: Sequence[str] | None = None,
-        ttl: timedelta | None = None,
-    ) -> None:
+    def put(self, namespace: Namespace, key: str, value: Mapping[str, Any]) -> None:
         """Store a value under a key, in place of the one that is there. It is on disk when this returns.
 
         Args:
             namespace: Its namespace, one text for each level.
             key: Its key; any text.
             value: A JSON object of any size.
-            texts: The texts that a search looks at; None for the whole value, empty to leave it out of search.
-            ttl: Its lifetime; None for ever.
 
         Raises:
             InvalidInput: an argument is not of its form; nothing was changed.
         """
-        self.put_many([PutItem(namespace=namespace, key=key, value=value, texts=texts, ttl=ttl)])
+        self.put_many([PutItem(namespace=namespace, key=key, value=value)])
 
     def delete(self, namespace: Namespace, key: str) -> bool:
         """Remove the value under a key by archiving its record; return False if there is none."""
@@ -260,12 +250,9 @@ class KeyValueStore(WritingRepository):
         now = self._clock()
         wanted = {put.place: put for put in puts}
         records = self._fetch_records(wanted)
-        for place, value in (expected or {}).items():
-            found = self._read(records[place], now) if place in records else None
-            if (None if found is None else found.value) != value:
-                raise Conflict(
-                    f"a value of the key-value store {self.name!r} has been changed: read it again"
-                )
+        present = {place: item.value for place, each in records.items() if (item := self._read(each, now))}
+        if any(present.get(place) != value for place, value in (expected or {}).items()):
+            raise Conflict(f"a value of the key-value store {self.name!r} has been changed: read it again")
         changes = []
         for place, put in wanted.items():
             old = records.get(place)
@@ -283,12 +270,11 @@ class KeyValueStore(WritingRepository):
         Args:
             places: Namespaces and keys; unknown ones, and values without a lifetime, are ignored.
         """
-        wanted = list(map(_parse_place, places))
 
         def find_changes() -> list[Change]:
             now = self._clock()
             changes = []
-            for record in self._fetch_records(wanted).values():
+            for record in self._fetch_records(places).values():
                 found = self._read(record, now)
                 if found is None or found.ttl is None or found.expires_at is None:
                     continue

@@ -20,7 +20,6 @@ from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.living_page import join_page
 from reverie.domain.page import (
     HISTORY,
     LONGEST_PAGE,
@@ -124,7 +123,7 @@ class Pages(WritingRepository):
 
     def names(self) -> list[str]:
         """Return the names of all pages and logs, sorted."""
-        return sorted([*(page.name for page in self._list_pages()), *self._store.logs()])
+        return sorted([*(page.name for page in read_memory_pages(self._store)), *self._store.logs()])
 
     def overview(self) -> list[PageOverview]:
         """Return all pages and logs with their sizes: pages, `HISTORY.md`, then daily notes, newest first."""
@@ -132,7 +131,7 @@ class Pages(WritingRepository):
             PageOverview(
                 name=each.name, paragraphs=None, characters=len(each.content), updated_at=each.updated_at
             )
-            for each in self._list_pages()
+            for each in read_memory_pages(self._store)
         ]
         for name, count in sorted(self._store.logs().items(), reverse=True):
             for last in self._store.paragraphs(page=name, start=-1):
@@ -146,9 +145,9 @@ class Pages(WritingRepository):
         """
         if is_log(validate_page_name(name)):
             return get_separator(name).join(one.content for one in self._store.paragraphs(page=name))
-        block = self._read_block(name)
-        page = self._find_page(name)
-        return join_page("" if page is None else page.content, block)
+        if self._living is not None and name == MEMORY:
+            self._living.compose_if_quiet([""])
+        return "".join(page.content for page in read_memory_pages(self._store, [name]))
 
     def paragraphs(self, name: str = HISTORY, *, start: int = 0) -> list[Paragraph]:
         """Return the paragraphs of a log in order; none for an unknown log.
@@ -206,24 +205,21 @@ class Pages(WritingRepository):
             selected.append(note)
         return selected
 
-    def render_for_prompt(self, scopes: Sequence[str]) -> tuple[str, str]:
-        """Return `MEMORY.md` with the living pages of some scopes, and what has changed since they were composed.
+    def build_static_context(self, scopes: Sequence[str], profile: tuple[str, ...] = ()) -> StaticContext:
+        """Return what is in every prompt of some scopes: profile, `MEMORY.md`, living pages and daily notes.
 
         Args:
             scopes: The scopes, the narrowest first.
+            profile: The texts of the profile.
         """
         page = self._find_page(MEMORY)
-        outside, blocks, changed = "" if page is None else page.content, [""], ""
+        blocks, changed = [""], ""
         if self._living is not None:
             blocks = [read_block(self._store, scope) for scope in scopes]
             changed = "\n".join(filter(None, map(self._living.describe_changes, blocks)))
-        text = retrieval.render_memory_section(outside, blocks, room=self._settings.page_tokens)
-        return text, changed
-
-    def build_static_context(self, scopes: Sequence[str], profile: tuple[str, ...] = ()) -> StaticContext:
-        """Return what is in every prompt of some scopes: profile, `MEMORY.md`, living pages and daily notes."""
-        page, changed = self.render_for_prompt(scopes)
-        return StaticContext(profile=profile, pages=(page,), changed=changed, notes=tuple(self.notes()))
+        outside, room = "" if page is None else page.content, self._settings.page_tokens
+        text = retrieval.render_memory_section(outside, blocks, room=room)
+        return StaticContext(profile=profile, pages=(text,), changed=changed, notes=tuple(self.notes()))
 
     def context(self, now: datetime | None = None) -> str:
         """Return the pages as a text for a prompt, in three sections; empty if the pages are empty.
@@ -275,7 +271,7 @@ class Pages(WritingRepository):
         if is_log(validate_page_name(name)):
             raise InvalidInput(f"page is {name!r}, which only grows: append to it")
         longest = LONGEST_PAGE
-        if self._is_living(name):
+        if self._living is not None and name == MEMORY:
             longest += LONGEST_PARAGRAPH + 8 * self._settings.page_tokens
         text = _validate_page_text(text, name="text", longest=longest)
         base = None if expected is None else _validate_page_text(expected, name="expected", longest=longest)
@@ -368,18 +364,6 @@ class Pages(WritingRepository):
         return self._run_with_retries(attempt)
 
     # -- inside ------------------------------------------------------------------------------------------
-
-    def _list_pages(self) -> list[Page]:
-        return self._store.pages() if self._living is None else read_memory_pages(self._store)
-
-    def _is_living(self, name: str) -> bool:
-        return name == MEMORY and self._living is not None
-
-    def _read_block(self, name: str) -> str:
-        if self._living is None or name != MEMORY:
-            return ""
-        self._living.compose_if_quiet([""])
-        return read_block(self._store)
 
     def _refuse_scope(self) -> None:
         if self._scope:

@@ -235,13 +235,13 @@ class RecordRepository(WritingRepository):
 
     def save_many(
         self,
-        notes: Iterable[NewRecord | Mapping[str, Any]],
+        notes: Iterable[NewRecord],
         *,
         promoted_from: str = "",
         progress: Callable[[int], None] = lambda number: None,
     ) -> list[SaveResult]:
         """Save many records, a thousand in a transaction (see `Memory.save_many`)."""
-        parsed = list(map(_parse_new_record, notes))
+        parsed = list(notes)
         built = self._build_records(parsed)  # all are checked before any is written
         records = [(replace(record, promoted_from=promoted_from), reason) for record, reason in built]
         saved: list[SaveResult] = []
@@ -530,9 +530,12 @@ def _describe_redaction(note: NewRecord, record: Record) -> str:
     return f"{redacted} To keep it, save it with `keep_secret`, or list its category in `keep_secrets`."
 
 
-def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
+def parse_new_record(note: str | NewRecord | Mapping[str, Any]) -> NewRecord:
+    """Return a text, a mapping or a `NewRecord` as a `NewRecord`; raise `InvalidInput` for anything else."""
     if isinstance(note, NewRecord):
         return note
+    if isinstance(note, str):
+        return NewRecord(content=note)
     if not isinstance(note, Mapping):
         raise InvalidInput(
             f"a record is {type(note).__name__}: pass a text, a NewRecord or a mapping with 'content'"

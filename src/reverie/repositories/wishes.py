@@ -202,7 +202,7 @@ class ForgetRequests:
         now = self._writer.clock()
         request = ForgetRequest(id=self._writer.new_id(), scope=self._scope, ids=tuple(ids), asked_at=now)
         text = json.dumps([self._scope, list(ids), format_time(now)])
-        self._commit({_PREFIX + request.id: text})
+        self._writer.commit([], cursors={_PREFIX + request.id: text})
         return request
 
     def drop(self, id: str) -> ForgetRequest:
@@ -212,12 +212,8 @@ class ForgetRequests:
             NotFound: no request of this scope has this id.
         """
         request = self.get(id)
-        self._commit({_PREFIX + id: None})
+        self._writer.commit([], cursors={_PREFIX + id: None})
         return request
-
-    def _commit(self, cursors: dict[str, str | None]) -> None:
-        writer = self._writer
-        writer.store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
 
 
 def fulfil_wishes(
