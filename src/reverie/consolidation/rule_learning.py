@@ -311,9 +311,8 @@ class RuleLearner:
         if last is not None and not is_likely_secret(content := shorten_text(last.content, _LONGEST_SUMMARY)):
             summary = _build_insight(last, content, tooled, tags=(SUMMARY_TAG,), importance=0.4)
             earlier = self._store.find(Filter(tags=(SUMMARY_TAG,), scopes=(last.scope,)))
-            self._saving.archive(
-                [each.id for each in earlier if each.source == summary.source], operation="withdraw"
-            )
+            replaced = [each.id for each in earlier if each.source == summary.source]
+            self._saving.archive(replaced, operation="withdraw")
             notes[compute_fingerprint(content)] = summary
         saved = self._saving.save_many(list(notes.values()))
         cursors = {build_cursor_name(session): str(turns[-1].position + 1)}

@@ -427,15 +427,15 @@ class PromptLog:
             raise NotFound(
                 f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
-        entry, text = stored.entry, stored.text
-        contents = self._read_contents([line.id for line in (*entry.lines, *text) if line.id])
+        entry, rows = stored.entry, stored.text
+        contents = self._read_contents([line.id for line in (*entry.lines, *rows) if line.id])
         if stored.question is None:
-            text = [line._replace(text=contents[line.id]) for line in text if line.id in contents]
+            rows = [row._replace(text=contents[row.id]) for row in rows if row.id in contents]
         return ExplainedPrompt(
             entry=entry,
             question=stored.question,
             contents=contents,
-            text=tuple(text),
+            text=tuple(rows),
             is_rebuilt=stored.question is None,
         )
 

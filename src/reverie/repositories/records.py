@@ -373,6 +373,7 @@ class RecordRepository(WritingRepository):
         *,
         reason: str = "",
         expected: Record | None = None,
+        operation: Operation = "archive",
     ) -> list[Record]:
         """Take records out of search, keeping them (see `Memory.archive`).
 
@@ -380,6 +381,7 @@ class RecordRepository(WritingRepository):
             ids: The ids of the records.
             reason: A person's reason.
             expected: The one record as it was read; None to archive it whatever it is by now.
+            operation: The operation, for the journal.
         """
         now = self._clock()
 
@@ -387,7 +389,7 @@ class RecordRepository(WritingRepository):
             _require_unchanged(record, expected)
             return record if record.archived else replace(record, archived_at=now, archive_reason=reason)
 
-        return self.change(ids, change, operation="archive", note=reason, retry=expected is None)
+        return self.change(ids, change, operation=operation, note=reason, retry=expected is None)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
