@@ -428,7 +428,8 @@ class PromptLog:
                 f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
         entry, rows = stored.entry, stored.text
-        contents = self._read_contents([line.id for line in (*entry.lines, *rows) if line.id])
+        named = {*(line.id for line in entry.lines), *(row.id for row in rows)} - {""}
+        contents = self._read_contents(sorted(named))
         if stored.question is None:
             rows = [row._replace(text=contents[row.id]) for row in rows if row.id in contents]
         return ExplainedPrompt(

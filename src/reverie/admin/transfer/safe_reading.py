@@ -349,7 +349,7 @@ def open_source(path: Path) -> Iterator[Source]:
     Raises:
         InvalidInput: it cannot be read.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # False for a name that the system refuses, which `open_file` reports
         found = dict(_iter_files(path, ""))
         files = (SourceFile(name, name, file) for name, file in sorted(found.items()) if file is not None)
         yield Source(path, tuple(files), tuple(name for name in sorted(found) if found[name] is None))
