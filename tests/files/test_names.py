@@ -46,7 +46,7 @@ def folded(name: str) -> str:
 
 
 def test_a_name_without_anything_awkward_stands_as_it_is() -> None:
-    for session in ["telegram:12345", "chat_1", "web:user@example.org", "a.b-c+d=e,f", "微信:小明", "дом:2"]:
+    for session in ["telegram:12345", "chat_1", "web:user@example.org", "a.b-c+d=e,f"]:
         assert build_file_name(session) == session
 
 
@@ -60,14 +60,13 @@ def test_what_is_not_safe_is_encoded() -> None:
         ("a b\nc", "a%20b%0Ac"),
         ("100%", "100%25"),
         ("~home", "%7Ehome"),
-        ("con", "%63on"),
-        ("nul.txt", "%6Eul.txt"),
+        ("con", "con~1143da2b"),
         ("console", "console"),
         ("C:\\x", "C:%5Cx~520186e2"),
         ("a\u2028b", "a%E2%80%A8b"),
         ("slack:C024BE91L", "slack:C024BE91L~5dfbf2e9"),
-        ("café", "café~850f7dc4"),
-        ("cafe\u0301", "cafe%CC%81~81ef060b"),
+        ("café", "caf%C3%A9"),
+        ("微信:小明", "%E5%BE%AE%E4%BF%A1:%E5%B0%8F%E6%98%8E"),
     ]:
         assert build_file_name(session) == name
         assert parse_session_id(name) == session
@@ -76,7 +75,8 @@ def test_what_is_not_safe_is_encoded() -> None:
 @given(sessions)
 def test_every_name_is_safe(session: str) -> None:
     name = build_file_name(session)
-    assert len(name.encode()) <= LONGEST_NAME
+    assert name.isascii()
+    assert len(name) <= LONGEST_NAME
     assert not name.startswith(".")
     assert not name.endswith((".", " "))
     assert not DEVICES.fullmatch(name)
@@ -89,13 +89,6 @@ def test_every_name_that_is_not_cut_is_read_back(session: str) -> None:
     name = build_file_name(session)
     expected = None if "~~" in name else session
     assert parse_session_id(name) == expected
-
-
-@given(anything, st.sampled_from(["NFC", "NFD"]))
-def test_a_file_system_may_spell_the_name_in_its_own_way(session: str, form: str) -> None:
-    name = build_file_name(session)
-    assume("~~" not in name)
-    assert parse_session_id(unicodedata.normalize(form, name)) == session
 
 
 @given(sessions, st.sampled_from([str.swapcase, str.upper, str.lower, str.casefold, folded]))

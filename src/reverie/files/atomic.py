@@ -44,7 +44,6 @@ from reverie.files.layout import DRAFTS, MEMORY, SESSIONS
 from reverie.stores.sqlite.database_file import sync_folder
 
 _LONGEST_NAME = 230
-_MOST_READS = 100
 _ABANDONED_S = 600.0
 _UNFINISHED = 0o200
 """Mode of a draft until it has all its content: nobody may read it yet."""
@@ -360,13 +359,10 @@ def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
     except FileNotFoundError:
         return None
     with open(handle, "rb") as file:
-        for _ in range(_MOST_READS):
-            before = _build_stamp(os.fstat(handle))
-            file.seek(0)
-            data = file.read()
-            if _build_stamp(os.fstat(handle)) == before and len(data) == before.size:
-                return data, before
-    raise OSError(errno.EBUSY, "somebody is writing it all the time", place)
+        before, data = _build_stamp(os.fstat(handle)), file.read()
+        if _build_stamp(os.fstat(handle)) != before or len(data) != before.size:
+            raise OSError(errno.EBUSY, "somebody is writing it", place)
+        return data, before
 
 
 def _write(handle: int, data: bytes, start: int) -> None:

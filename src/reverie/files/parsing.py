@@ -49,7 +49,7 @@ ANTI_PATTERN_TAG = "anti-pattern"
 """Tag of every anti-pattern."""
 
 _MOST_OFTEN = 1_000_000_000
-_MARKERS = (defer_regex(r"<{7}(?: .*)?"), defer_regex(r"={7}"), defer_regex(r">{7}(?: .*)?"))
+_MERGE_CONFLICT = defer_regex(r"^<{7}(?: .*)?\n(?:.*\n)*?={7}\n(?:.*\n)*?>{7}(?: .*)?$", re.MULTILINE)
 _BLANK_LINES = defer_regex(r"\n[^\S\n]*\n")
 _STAMP = defer_regex(r"\[(?:(\d{4}-\d{2}-\d{2})[ T])?(\d{2}):(\d{2})\]")
 _WORD = defer_regex(r"\w")
@@ -250,19 +250,6 @@ def check_size(size: int) -> None:
         raise InvalidInput(f"it has {size:,} bytes: at most {MAX_BYTES:,} are allowed")
 
 
-def _find_conflict_line(text: str) -> int:
-    """Return the line where a complete merge conflict begins, or 0."""
-    began = reached = 0
-    for number, line in enumerate(text.split("\n"), 1):
-        if _MARKERS[0].fullmatch(line):
-            began, reached = number, 1
-        elif reached and _MARKERS[reached].fullmatch(line):
-            reached += 1
-            if reached == len(_MARKERS):
-                return began
-    return 0
-
-
 def _decode_text(path: str, data: bytes, *, was: str = "", errors: str = "strict") -> str:
     """Decode the content of a file, without a byte-order mark, and with line feeds for line ends.
 
@@ -285,8 +272,9 @@ def _decode_text(path: str, data: bytes, *, was: str = "", errors: str = "strict
             f"line {line}: it is not UTF-8 text (byte {error.start}): save it as UTF-8"
         ) from None
     text = text.replace("\r\n", "\n")
-    line = _find_conflict_line(text)
-    if line and not _find_conflict_line(was):
+    conflict = _MERGE_CONFLICT.search(text) if "<<<<<<<" in text else None
+    if conflict is not None and not _MERGE_CONFLICT.search(was):
+        line = text.count("\n", 0, conflict.start()) + 1
         raise InvalidInput(
             f"line {line}: there are merge-conflict markers: keep what is right and take out the "
             "lines of <<<<<<<, ======= and >>>>>>>"
@@ -375,47 +363,18 @@ def _locate_error(error: InvalidInput, line: int) -> str:
 # -- fields --------------------------------------------------------------------------------------------------
 
 
-class _Form(NamedTuple):
-    """Form of a field.
-
-    Attributes:
-        should: What the value should be.
-        accepts: Returns whether a JSON value is that.
-        read: Converts it.
-    """
-
-    should: str
-    accepts: Callable[[Any], bool]
-    read: Callable[[Any], Any] = lambda value: value
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-_TEXT = _Form("text, in quotes", _is_text)
-_FORMS: Mapping[Any, _Form] = MappingProxyType(
+_TEXT = (str, "text, in quotes")
+_FORMS: Mapping[Any, tuple[Any, str]] = MappingProxyType(
     {
-        float: _Form("a number", lambda value: type(value) in (int, float)),
-        int: _Form(
-            "a whole number up to 1,000,000,000",
-            lambda value: type(value) is int and abs(value) <= _MOST_OFTEN,
-        ),
-        bool: _Form("true or false", lambda value: isinstance(value, bool)),
-        datetime: _Form('a time, such as "2026-02-07T10:30:00Z"', _is_text, timestamps.parse_time),
-        tuple: _Form(
-            'a list of texts, such as ["a", "b"]',
-            lambda value: isinstance(value, list) and all(map(_is_text, value)),
-            lambda value: normalize_labels(value, name="label", longest=2_000),
-        ),
-        Mapping: _Form(
-            'an object of texts, such as {"name": "value"}',
-            lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
-            MappingProxyType,
-        ),
+        float: ((int, float), "a number"),
+        int: (int, "a whole number up to 1,000,000,000"),
+        bool: (bool, "true or false"),
+        datetime: (str, 'a time, such as "2026-02-07T10:30:00Z"'),
+        tuple: (list, 'a list of texts, such as ["a", "b"]'),
+        Mapping: (dict, 'an object of texts, such as {"name": "value"}'),
     }
 )
-"""Forms of fields by the types that their class declares; others are text."""
+"""JSON types of fields, in words too, by the types that their class declares; others are text."""
 
 _RECORD: Mapping[str, Any] = MappingProxyType(get_type_hints(Record))
 
@@ -426,11 +385,23 @@ def _read_field(name: str, value: Any) -> Any:
     is_optional = type(None) in inner
     if value is None and is_optional:
         return None
-    form = _FORMS.get(inner[0] if is_optional else get_origin(_RECORD[name]) or _RECORD[name], _TEXT)
-    if not form.accepts(value):
-        raise InvalidInput(f"the field {name!r} is {describe_type(value)}: it should be {form.should}")
+    hint = inner[0] if is_optional else get_origin(_RECORD[name]) or _RECORD[name]
+    kinds, should = _FORMS.get(hint, _TEXT)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if (
+        not isinstance(value, kinds)
+        or (isinstance(value, bool) and hint is not bool)
+        or not all(isinstance(part, str) for part in parts)
+        or (is_number and hint is int and abs(value) > _MOST_OFTEN)
+    ):
+        raise InvalidInput(f"the field {name!r} is {describe_type(value)}: it should be {should}")
     try:
-        return validate_id(value) if name == "id" else form.read(value)
+        if hint is tuple:
+            return normalize_labels(value, name="label", longest=2_000)
+        if hint is datetime:
+            return timestamps.parse_time(value)
+        return validate_id(value) if name == "id" else MappingProxyType(value) if hint is Mapping else value
     except InvalidInput as error:
         raise InvalidInput(f"the field {name!r}: {error}") from None
 

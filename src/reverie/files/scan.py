@@ -7,9 +7,10 @@ archive), files that editors leave, and conflict files. Links are never followed
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +37,6 @@ BROKEN = ".broken"
 
 _TOPS = (MEMORY, SESSIONS)
 _LEFT_BY_EDITORS = ("~", ".swp", ".swx", ".tmp", ".bak", ".orig", ".part")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,6 +83,43 @@ def is_ignored(name: str) -> bool:
     )
 
 
+def _is_hidden(path: str) -> bool:
+    return is_ignored(path.rpartition("/")[2]) and path != f"{MEMORY}/{ARCHIVE}"
+
+
+def iter_files(
+    root: str,
+    top: str,
+    *,
+    skip: Callable[[str], bool] = lambda path: False,
+    report: Callable[[str, str], None],
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the paths of what is below a folder and is no folder itself; links are not followed.
+
+    Args:
+        root: The memory's folder.
+        top: The path of the folder.
+        skip: Returns whether to leave out the folder at a path.
+        report: Receives the path of a folder that cannot be read, and why.
+    """
+    pending = [top]  # not by recursion: folders may lie deeper in each other than Python calls itself
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(f"{root}/{folder}") as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}"
+                    if not entry.is_dir(follow_symlinks=False):
+                        with suppress(FileNotFoundError):
+                            yield path, entry.stat(follow_symlinks=False)
+                    elif not skip(path):
+                        pending.append(path)
+        except FileNotFoundError:  # it has just been removed
+            pass
+        except OSError as error:
+            report(folder, f"the folder cannot be read ({error.strerror})")
+
+
 class _Scanner:
     """One scan in progress."""
 
@@ -104,35 +141,8 @@ class _Scanner:
         elif os.path.exists(place) and not os.path.isdir(place):
             self._report(top, "it is no folder: put a folder there")
         else:
-            self._scan_folders(top)
-
-    def _scan_folders(self, folder: str) -> None:
-        pending = [folder]  # not by recursion: folders may lie deeper in each other than Python calls itself
-        while pending:
-            folder = pending.pop()
-            try:
-                handle = os.open(f"{self._root}/{folder}", _FOLDER)
-                try:
-                    pending += self._scan_entries(handle, folder)
-                finally:
-                    os.close(handle)
-            except FileNotFoundError:  # it has just been removed
-                pass
-            except OSError as error:
-                self._report(folder, f"the folder cannot be read ({error.strerror})")
-
-    def _scan_entries(self, handle: int, folder: str) -> list[str]:
-        """Scan the files of a folder; return the paths of the folders in it."""
-        folders = []
-        with os.scandir(handle) as entries:
-            for entry in entries:
-                path = f"{folder}/{entry.name}"
-                if not entry.is_dir(follow_symlinks=False):
-                    with suppress(FileNotFoundError):
-                        self._scan_file(path, entry.stat(follow_symlinks=False))
-                elif not is_ignored(entry.name) or path == f"{MEMORY}/{ARCHIVE}":
-                    folders.append(path)
-        return folders
+            for path, status in iter_files(self._root, top, skip=_is_hidden, report=self._report):
+                self._scan_file(path, status)
 
     def _scan_file(self, path: str, status: os.stat_result) -> None:
         """Compare a file with its record; examine what is not known, or is no regular file."""
@@ -274,19 +284,16 @@ def scrub_files(
 
 def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[tuple[str, int]]:
     """Yield the paths and sizes of the files that are unknown or have changed."""
-    folders = [MEMORY, SESSIONS]
-    while folders:
-        folder = folders.pop()
-        with suppress(FileNotFoundError), os.scandir(root / folder) as entries:
-            for entry in entries:
-                path = f"{folder}/{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(path)
-                elif entry.is_file(follow_symlinks=False):
-                    status = entry.stat(follow_symlinks=False)
-                    file = known.get(path)
-                    if file is None or (file.size, file.mtime_ns) != (status.st_size, status.st_mtime_ns):
-                        yield path, status.st_size
+
+    def refuse(path: str, why: str) -> None:
+        raise PermissionError(errno.EACCES, why, path)
+
+    for top in _TOPS:
+        for path, status in iter_files(os.fspath(root), top, report=refuse):
+            file = known.get(path)
+            is_known = file is not None and file[1:3] == (status.st_size, status.st_mtime_ns)
+            if stat.S_ISREG(status.st_mode) and not is_known:
+                yield path, status.st_size
 
 
 def _drop_lines(root: Path, path: str, records: Collection[str], *, dry_run: bool) -> str | None:

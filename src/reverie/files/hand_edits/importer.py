@@ -17,10 +17,12 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from difflib import SequenceMatcher
 from functools import partial
-from itertools import count
+from itertools import count, groupby, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -31,14 +33,13 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import PageParts, split_page, strip_intact_block
 from reverie.domain.page import MEMORY as MEMORY_PAGE
-from reverie.domain.page import Page, Paragraph, validate_page, validate_page_name
+from reverie.domain.page import Page, Paragraph, validate_page, validate_page_name, validate_paragraph
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import merge_text
-from reverie.domain.text.ids import is_id
+from reverie.domain.similarity.three_way_merge import merge_text, split_lines
+from reverie.domain.text.ids import NewId, is_id
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, UnsafePath
 from reverie.files.expected import is_earlier_page
-from reverie.files.hand_edits import merge
 from reverie.files.hand_edits.intake import (
     CONFLICT_WITH,
     CONFLICTING_FIELDS,
@@ -47,6 +48,7 @@ from reverie.files.hand_edits.intake import (
     ChangedFile,
     HandEditReport,
     HandEditRun,
+    is_mass_removal,
 )
 from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
@@ -108,7 +110,7 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
     base = [text for text in base if text in texts or text not in unrecorded]
     unrecorded -= {*base, *(each.content for each in ours)}
     texts = [text for text in texts if text not in unrecorded]
-    changes = merge.merge_log(name, base, ours, texts, now=run.read_moment(file), new_id=run.new_id)
+    changes = merge_log(name, base, ours, texts, now=run.read_moment(file), new_id=run.new_id)
     if run.is_rebuild and (forgotten := run.find_forgotten([each.value for each in changes])):
         run.report_problem(
             file.at, f"{len(forgotten)} paragraphs were forgotten on request; the others were taken"
@@ -116,6 +118,87 @@ def import_log(run: HandEditRun, file: ChangedFile) -> None:
         changes = [each for each in changes if each.id not in forgotten]
     run.commit(file, changes)
     return run.settle(file)
+
+
+def merge_log(
+    name: str,
+    base: Sequence[str],
+    ours: Sequence[Paragraph],
+    texts: Sequence[str],
+    *,
+    now: datetime,
+    new_id: NewId,
+) -> list[Change]:
+    """Return the changes of an edited log: paragraphs changed, added, removed.
+
+    An unchanged paragraph keeps its id, and so does one that was changed in its place. One that both sides
+    changed stands in both versions, the person's first. One that one side removed and the other changed
+    stays.
+
+    Args:
+        name: The log's name.
+        base: The paragraphs that the person began with; none when that is not known: then none is removed.
+        ours: The paragraphs that the store has.
+        texts: The paragraphs of the file.
+        now: The time.
+        new_id: Returns a new id.
+
+    Raises:
+        InvalidInput: a paragraph is not valid, or most of the log has vanished.
+    """
+    if is_mass_removal(len(base) - len(texts), len(base)):
+        raise parsing.EmptiedFile(
+            f"{len(base) - len(texts)} of {len(base)} paragraphs are missing: restore them, or delete "
+            "the file to clear the whole log"
+        )
+    present = [each.content.replace("\r\n", "\n") for each in ours]  # as they are read back from a file
+    lines = split_lines(merge_text(*map(_to_lines, (base, present, texts))))
+    merged = [line.replace(_LINE_END, "\n") for line in lines]
+    changes: list[Change] = []
+    after: list[Paragraph] = []
+    for what, low, high, start, stop in SequenceMatcher(None, present, merged, False).get_opcodes():
+        old = list(ours[low:high])
+        if what == "equal":
+            after += old
+            continue
+        if high - low != stop - start:
+            changes += [Change(before=each, after=None) for each in old]
+            old = []
+        for number, text in enumerate(merged[start:stop]):
+            at = parsing.parse_moment(name, text, otherwise=old[number].at if old else now)
+            made = (
+                old[number] if old else Paragraph(id=new_id(), page=name, position=0.0, at=at, content=text)
+            )
+            after.append(validate_paragraph(replace(made, content=text, at=at)))
+    known = {each.id: each for each in ours}
+    placed = _place_paragraphs(after, known.keys())
+    return changes + [
+        Change(before=known.get(each.id), after=each) for each in placed if each != known.get(each.id)
+    ]
+
+
+def _to_lines(paragraphs: Iterable[str]) -> str:
+    return "".join(f"{text.replace(chr(10), _LINE_END)}\n" for text in paragraphs)
+
+
+_LINE_END = "\0"  # which no text has
+
+
+def _place_paragraphs(paragraphs: Sequence[Paragraph], known: Collection[str]) -> list[Paragraph]:
+    """Return paragraphs with positions in their order; the known ones keep theirs if there is room between them."""
+    placed: list[Paragraph] = []
+    for is_known, run in groupby(paragraphs, key=lambda each: each.id in known):
+        group = list(run)
+        if not is_known:
+            room = len(group) + 1.0
+            following = paragraphs[len(placed) + len(group) :]
+            low = placed[-1].position if placed else following[0].position - room if following else 0.0
+            step = ((following[0].position if following else low + room) - low) / room
+            group = [replace(each, position=low + step * number) for number, each in enumerate(group, 1)]
+        placed += group
+    if any(low.position >= high.position for low, high in pairwise(placed)):
+        return [replace(each, position=float(number)) for number, each in enumerate(placed, 1)]
+    return placed
 
 
 def import_session(run: HandEditRun, file: ChangedFile) -> None:
@@ -350,7 +433,7 @@ class HandEditImporter:
         memories = [path for path in missing if path.startswith(f"{MEMORY}/")]
         gone = sum(max(1, len(records.list_gone(path))) for path in memories)
         known = sum(max(1, len(records.list_ids(path))) for path in ledger.known(f"{MEMORY}/"))
-        if merge.is_mass_removal(gone, known):
+        if is_mass_removal(gone, known):
             run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
             missing = [path for path in missing if not path.startswith(f"{MEMORY}/")]
         for path in missing:

@@ -1,6 +1,6 @@
 """One run of the import of hand edits, inside the lock of the files' state.
 
-Each file is read, compared with the store, merged (`merge`) and committed by itself. `importer` starts the
+Each file is read, compared with the store, merged and committed by itself. `importer` starts the
 run and records what remains for later.
 """
 
@@ -25,7 +25,6 @@ from reverie.domain.text.timestamps import from_microseconds
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.expected import ExpectedContent, find_pending, read_values, render_expected_content
-from reverie.files.hand_edits.merge import ACTOR, MergeConflict
 from reverie.files.layout import FileLocation, Form, index_lines, parse_path
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
@@ -37,6 +36,9 @@ from reverie.stores.tombstones import drop_forgotten, is_forgotten
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
+
+ACTOR = "owner, by hand"
+"""Actor of hand edits in the journal."""
 
 REBUILDER = "rebuild"
 """Actor in the journal of what was rebuilt from the files of a lost database."""
@@ -53,10 +55,25 @@ SAVING_S = 1.0
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
 """Reason why a file is not imported that has erased text."""
 
+FEW = 20
+"""Number of items that may vanish at once. More than this and over half of all count as an accident."""
+
 T = TypeVar("T")
 
 _ATTEMPTS = 20
 _UNSEEN_NS = 2_000_000_000  # what is appended so shortly before a save is not in the editor yet
+
+
+class MergeConflict(NamedTuple):
+    """A thing that the program changed in another way than the person.
+
+    Attributes:
+        ours: The program's version, which does not stand.
+        fields: What both changed.
+    """
+
+    ours: Value
+    fields: tuple[str, ...]
 
 
 class HandEdit(NamedTuple):
@@ -413,6 +430,11 @@ class HandEditRun:
         if changes:
             self.writer.propose(changes, ACCIDENT)
             self.report.taken.append(HandEdit(path=path, subject="page", id=changes[0].id, what="held"))
+
+
+def is_mass_removal(removed: int, before: int) -> bool:
+    """Return whether so much has vanished that it looks like an accident."""
+    return removed > FEW and 2 * removed > before
 
 
 CONFLICT_WITH, CONFLICTING_FIELDS = "conflict_with", "conflicting_fields"

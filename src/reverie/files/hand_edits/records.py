@@ -15,28 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
+from reverie.domain.headlines import detach_changed
 from reverie.domain.living_page import is_visible_tag
-from reverie.domain.record import Record, normalize_labels
+from reverie.domain.record import HOME_LAYERS, Record, normalize_labels, validate_record
+from reverie.domain.similarity.three_way_merge import merge_values
 from reverie.domain.text.ids import is_id
 from reverie.files import layout, parsing
-from reverie.files.hand_edits.intake import DELETED, ChangedFile, HandEditRun
-from reverie.files.hand_edits.merge import (
-    MergeConflict,
-    is_mass_removal,
-    list_versions,
-    merge_record,
-    move_record,
-)
+from reverie.files.hand_edits.intake import DELETED, ChangedFile, HandEditRun, MergeConflict, is_mass_removal
 from reverie.files.parsing import Fields, PageRow
 from reverie.files.state import compute_checksum
+from reverie.stores.protocol import Store
 
 _NO_ID = "0" * 12
+_MAX_VERSIONS = 1_000
 
 
 class _Entry(NamedTuple):
@@ -455,3 +453,103 @@ def _count_shared_fields(entry: _Entry, record: Record) -> int:
 
 def _render(path: str, record: Record) -> str:
     return layout.render_added_lines(path, [record]).decode().removesuffix("\n")
+
+
+def list_versions(store: Store, id: str) -> list[Record]:
+    """Return the versions of a record in the journal, the newest first, without immediate repetitions."""
+    versions: list[Record] = []
+    for entry in store.journal(id=id, newest_first=True, limit=_MAX_VERSIONS):
+        for value in reversed(entry.values):
+            if isinstance(value, Record) and (not versions or versions[-1] != value):
+                versions.append(value)
+    return versions
+
+
+# -- merging -----------------------------------------------------------------------------------------------
+
+
+def move_record(
+    record: Record,
+    base: Record | None,
+    path: str,
+    fields: Fields,
+    category: str | None,
+    now: datetime,
+) -> Record:
+    """Return a record as the place of its file says: its category, layer and whether it is archived.
+
+    Where the place and a field contradict, the one counts that differs from `base`; if both do, the field.
+
+    Args:
+        record: The record that a person has written.
+        base: The version that the person began with; None for a new record.
+        path: The path of the file.
+        fields: The fields of the entry.
+        category: The category of the file.
+        now: The time.
+
+    Raises:
+        InvalidInput: the record is not valid.
+    """
+    place, home, kind = (
+        layout.parse_path(path),
+        layout.parse_home(path),
+        "pages" if path.endswith(".md") else "records",
+    )
+    assert place is not None
+    was_archived = base is not None and base.archived
+    if base is None or layout.build_home(base, kind) != home:
+        is_page = place.form == "lines"
+        if place.archived != record.archived and (is_page or record.archived == was_archived):
+            record = replace(record, archived_at=now if place.archived else None)
+        if place.is_day:
+            record = replace(record, layer="episodic")
+        elif is_page and record.layer == "episodic" and not place.archived:
+            layer = HOME_LAYERS[record.kind]
+            record = replace(record, layer="semantic" if layer == "episodic" else layer)
+        is_given = record.category != base.category if base is not None else not is_page
+        if layout.build_home(record, kind) != home and not (is_given or place.is_day):
+            record = replace(record, category=category)
+    if record.archived != was_archived and (base is not None or "archive_reason" not in fields):
+        record = replace(record, archive_reason=fields.get("archive_reason") or "" if record.archived else "")
+    return validate_record(record)
+
+
+def merge_record(
+    base: Record | None, ours: Record, theirs: Record, *, now: datetime
+) -> tuple[Record, MergeConflict | None]:
+    """Return an edited record with the changes of both sides, and the conflict with those of the program.
+
+    Args:
+        base: The version that the person began with; None if that is not known.
+        ours: What the store has.
+        theirs: What the person made of it.
+        now: The time.
+    """
+    if theirs == base:
+        return ours, None
+    merged = merge_values(base, ours, theirs)
+    value, conflicts = merged.value, merged.conflicts
+    if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
+        # The program archived it while a person worked on it, so it is of use.
+        value = replace(value, archived_at=None, archive_reason="")
+        conflicts = (*conflicts, "archived_at")
+    loud = _drop_quiet_fields(value) != _drop_quiet_fields(ours)
+    if loud and (base is None or theirs.updated_at == base.updated_at):
+        value = replace(value, updated_at=now)
+    if value != ours:
+        value = validate_record(detach_changed(ours, value))
+    return value, MergeConflict(ours, conflicts) if conflicts else None
+
+
+def _drop_quiet_fields(record: Record) -> Record:
+    """Return the record without the fields whose change does not make it newer."""
+    return replace(
+        record,
+        updated_at=record.created_at,
+        last_seen_at=record.created_at,
+        seen_count=1,
+        pinned=False,
+        archived_at=None,
+        archive_reason="",
+    )

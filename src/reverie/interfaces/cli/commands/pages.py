@@ -214,8 +214,7 @@ def files(context: CommandContext, /, action: str, folder: str | None) -> None:
 
 def _import_own_files(context: CommandContext, memory: Memory, action: str, started_at: datetime) -> bool:
     """Import the edits in the folder of a memory, and print them; return whether some could not be imported."""
-    from reverie.files.hand_edits.intake import extract_imported_edits
-    from reverie.files.hand_edits.merge import ACTOR
+    from reverie.files.hand_edits.intake import ACTOR, extract_imported_edits
 
     if memory.is_read_only:
         raise StoreUnavailable(f"{memory.path} is read-only. Edits of files are not imported.")
