@@ -120,12 +120,12 @@ def test_whoever_is_killed_while_converting_loses_nothing(
 
     with open_edited_folder(folder, "pages") as opened, monkeypatch.context() as patch:
         places = [
-            (mirror, "convert"),
+            (mirror, "_convert"),
             (opened.mirror.disk, "create"),
             (opened.mirror.disk, "remove"),
             (mirror._Batch, "write_due"),
             (mirror._Batch, "_append"),
-            (mirror, "adopt_pages"),
+            (mirror, "_adopt_pages"),
         ]
         patch.setattr(*places[step], kill)
         with pytest.raises(Killed):

@@ -263,7 +263,7 @@ def test_an_erasure_goes_on_when_files_vanish_while_it_looks_through_them(
     found = scrub_files(
         mirrored_folder.root, mirrored_folder.state, Vanishing.of([("ada",)]), records=(), sessions=()
     )
-    assert found == FileRemnants()
+    assert found == FileRemnants([], [])
 
 
 def test_an_erasure_looks_into_folders_however_deep(mirrored_folder: MirroredFolder) -> None:
@@ -278,7 +278,7 @@ def test_an_erasure_looks_into_folders_however_deep(mirrored_folder: MirroredFol
         found = scrub_files(
             mirrored_folder.root, mirrored_folder.state, PhraseMatcher.of([("ada",)]), records=(), sessions=()
         )
-        assert found.left == (left.relative_to(mirrored_folder.root).as_posix(),)
+        assert found.left == [left.relative_to(mirrored_folder.root).as_posix()]
     finally:  # pytest removes folders by recursion
         left.unlink()
         while deep.name == "d":

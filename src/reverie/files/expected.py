@@ -40,8 +40,14 @@ def render_expected_content(store: Store, state: FileStateReader, path: str) -> 
     return render_values(path, read_values(store, state, path))
 
 
-def read_values(store: Store, state: FileStateReader, path: str) -> Sequence[Value]:
+def read_values(store: Store, state: FileStateReader, path: str, *, start: int = 0) -> Sequence[Value]:
     """Return the values that a file should show: records in the order of their page, others in no particular order.
+
+    Args:
+        store: The store.
+        state: The state of the files.
+        path: The path of the file.
+        start: How many turns, paragraphs or lines of records to leave out; if any, also the session itself.
 
     Raises:
         StoreCorrupt: something of it cannot be read.
@@ -58,7 +64,7 @@ def read_values(store: Store, state: FileStateReader, path: str) -> Sequence[Val
                 if layout.has_own_file(each, state.layout) and layout.build_path(each) == path
             ]
         case "lines":
-            records = store.records(state.read_ids(path))
+            records = store.records(state.read_ids(path)[start:])
             return [
                 record
                 for record in records
@@ -66,11 +72,12 @@ def read_values(store: Store, state: FileStateReader, path: str) -> Sequence[Val
             ]
         case "session":
             session = _find_session(store, path, place.name)
-            return [] if session is None else [session, *store.turns(session=session.id)]
+            turns = [] if session is None else store.turns(session=session.id, start=start)
+            return turns if session is None or start else [session, *turns]
         case "page":
             return read_memory_pages(store, [place.name])
         case "log":
-            return store.paragraphs(page=place.name)
+            return store.paragraphs(page=place.name, start=start)
 
 
 def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
@@ -92,6 +99,17 @@ def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
             return ExpectedContent(layout.render_session(states[0], turns), len(turns)) if states else None
         case None:
             return None
+
+
+def render_end(path: str, values: Sequence[Any]) -> bytes:
+    """Return what values add to the end of a session, log or page of records that has others."""
+    match layout.parse_form(path):
+        case "lines":
+            return layout.render_added_lines(path, values)
+        case "log":
+            return layout.render_addition(values[0].page, values, to_empty=False)
+        case _:
+            return layout.render_turns(values)
 
 
 def is_earlier_page(store: Store, path: str, data: bytes, *, after: int = 0) -> bool:

@@ -29,11 +29,10 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreU
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
-from reverie.domain.text.validation import validate_values
 from reverie.files.claim import RENEW_S, claim_folder
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
-from reverie.files.layout import Layout, build_page_path, build_path, parse_path
+from reverie.files.layout import Layout, build_page_path, build_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.state import FileState
 from reverie.stores.writer import StoreWriter
@@ -219,7 +218,8 @@ class MemoryFolder:
                     self._take_in()
                 if is_due and took > QUICK_S:
                     self._schedule_job(_IMPORT)
-            self._follow()
+            if self._mirror.count_pending_changes() or (self._is_time_to_retry() and self._state.due()):
+                self._schedule_job(_WRITE)  # what killed processes did not write, and what is due
 
     def take_in(self) -> HandEditReport:
         """Import hand edits, and write the files that change.
@@ -250,13 +250,7 @@ class MemoryFolder:
 
         Args:
             paths: Which, relative to the memory's folder; missing ones are written again.
-
-        Raises:
-            InvalidInput: one is not the path of a file of a memory; nothing was done.
         """
-        for path in validate_values(paths, name="paths", of="paths of files"):
-            if not isinstance(path, str) or parse_path(path) is None:
-                raise InvalidInput(f"path is {quote_value(path)}: name a file below memory/ or sessions/")
         if self._closed:
             return
         with self._suppress_errors():
@@ -269,16 +263,14 @@ class MemoryFolder:
 
     def find_unwritten(self) -> dict[str, str]:
         """Return why files do not show the latest changes, by path; the empty path stands for all files."""
+        is_complete = self.flush()
         unwritten: dict[str, str] = {}
         with self._suppress_errors():
-            newest = self._store.sequence()
-            if self._state.progress.sequence < newest or self._mirror.failed or self._state.due():
-                self.flush()
             due = {*self._state.due(), ""}
             unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
-            if not unwritten and self._state.progress.sequence < newest:
-                unwritten[""] = "others had them locked for too long"
-        return {"": self._failure} if self._failure else unwritten
+        if self._failure or not (unwritten or is_complete or self._mirror.failed):
+            return {"": self._failure or "others had them locked for too long"}
+        return unwritten
 
     def problems(self) -> list[StoreProblem]:
         """Return the files that could not be written or imported, of those that were tried so far."""
@@ -326,11 +318,6 @@ class MemoryFolder:
         if not self._closed:
             self._take_in(wait_s=SAVING_S)
             self._write_all()
-
-    def _follow(self) -> None:
-        """Schedule the writing of what killed processes did not write, and of what is due."""
-        if self._mirror.count_pending_changes() or (self._is_time_to_retry() and self._state.due()):
-            self._schedule_job(_WRITE)
 
     def _write_all(self) -> None:
         """Write all pending changes, until that is done, others hold the lock, or the folder is closed."""

@@ -23,23 +23,27 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from reverie.domain.change import JournalEntry, Value
-from reverie.domain.conversation import Turn
-from reverie.domain.errors import StoreCorrupt, StoreError
+from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError
 from reverie.domain.page import MEMORY as MEMORY_PAGE
-from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
-from reverie.files import layout
-from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath, is_lost
-from reverie.files.conversion import adopt_pages, convert
-from reverie.files.expected import ExpectedContent, read_values, render_expected_content, render_values
+from reverie.files import layout, parsing
+from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath, create_file, is_lost
+from reverie.files.expected import (
+    ExpectedContent,
+    read_values,
+    render_end,
+    render_expected_content,
+    render_values,
+)
 from reverie.files.layout import Layout
+from reverie.files.scan import scan
 from reverie.files.state import (
     NO_PROGRESS,
     FileRecord,
@@ -53,30 +57,18 @@ from reverie.files.state import (
 from reverie.stores.living_page import read_block
 from reverie.stores.protocol import Store
 
-
-@dataclass(slots=True)
-class FileChanges:
-    """Changes of one file.
-
-    Attributes:
-        values: The values that changed, by id, as the last change left them; None for one that left the file.
-        only_added: Whether no value that was in the file before was changed or removed.
-    """
-
-    values: dict[str, Value | None] = field(default_factory=dict)
-    only_added: bool = True
-
-
 _log = logging.getLogger("reverie")
 
 FILES_FAILED = "files.failed"
 """Name of the store's counter of files that could not be written."""
 
+PACKED_FILES = "files.*.backup-*.zip"
+"""Names of the packed files of former layouts."""
+
 _GROWING: frozenset[layout.Form] = frozenset({"session", "log", "lines"})
 _BATCH = 250
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
-_TOLD = 3
 _TOPS = (layout.MEMORY, layout.SESSIONS)
 _PAGE = layout.build_page_path(MEMORY_PAGE)
 _SESSIONS = f"{layout.SESSIONS}/"  # which nobody edits
@@ -222,12 +214,11 @@ class MirrorWriter:
         """Log and count new failures."""
         new = {path: why for path, why in report.failed.items() if path not in self.failed}
         self.failed.update(report.failed)
-        for path, why in list(new.items())[:_TOLD]:
-            _log.warning("%s not written, tried again with a later change: %s", path or "files", why)
-        if len(new) > _TOLD:
-            _log.warning("%d more files not written, tried again with a later change", len(new) - _TOLD)
         if not new:
             return
+        path, why = next(iter(new.items()))
+        more = f" and {len(new) - 1:,} more" if len(new) > 1 else ""
+        _log.warning("%s%s not written, tried again with a later change: %s", path or "files", more, why)
         try:
             self._store.commit([], actor="files", at=self._clock(), counts={FILES_FAILED: len(new)})
         except StoreError as error:  # users of the store get this error
@@ -253,9 +244,9 @@ class _Batch:
         """Clear the state if it belongs to another store, convert another layout, settle what killed processes left."""
         self._clear_foreign_state()
         if self._ledger.layout != self._layout:
-            convert(self._root, self._disk, self._ledger, self._layout)
+            _convert(self._root, self._disk, self._ledger, self._layout)
         if not self._ledger.progress.sequence:
-            adopt_pages(self._root, self._disk, self._ledger)
+            _adopt_pages(self._root, self._disk, self._ledger)
         for draft, path in self._disk.list_drafts():
             with self._record_failure(path):
                 self._settle_draft(draft, path)
@@ -305,8 +296,8 @@ class _Batch:
             return True
         newest = self._store.sequence()  # before any content is read
         is_last = rows[-1].sequence >= newest
-        for path, changes in self._find_changes(rows, shown).items():
-            is_appended = (is_last or layout.parse_form(path) == "lines") and self._append(path, changes)
+        for path, added in self._find_changes(rows, shown).items():
+            is_appended = (is_last or layout.parse_form(path) == "lines") and self._append(path, added)
             if not is_appended:
                 self._write(path)
             if is_last or not is_appended:
@@ -323,15 +314,21 @@ class _Batch:
 
     def _find_changes(
         self, rows: Iterable[JournalEntry], shown: Mapping[str, int]
-    ) -> Mapping[str, FileChanges]:
-        """Return the changes of files by path, after every changed record was put on its page."""
+    ) -> Mapping[str, set[str] | None]:
+        """Return the ids of the values that were added to each file, after every changed record was put on its page.
+
+        A file has None if a value that was in it before was changed or removed.
+        """
         ledger, kind = self._ledger, self._ledger.layout
-        files: defaultdict[str, FileChanges] = defaultdict(FileChanges)
+        files: dict[str, set[str] | None] = {}
         changed_records: dict[str, int] = {}
 
-        def note(path: str, name: str, value: Value | None, *, is_added: bool) -> None:
-            files[path].only_added &= is_added or name in files[path].values
-            files[path].values[name] = value
+        def note(path: str, name: str, *, is_added: bool) -> None:
+            added = files.setdefault(path, set())
+            if added is not None and (is_added or name in added):
+                added.add(name)
+            else:
+                files[path] = None
 
         for row in rows:
             if row.edit is None:
@@ -342,19 +339,19 @@ class _Batch:
             old, new = (_find_own_path(each, kind) for each in (row.before, row.after))
             for path in filter(None, dict.fromkeys((old, new))):
                 if row.sequence > shown.get(path, 0):
-                    note(path, value.id, value if path == new else None, is_added=path != old)
+                    note(path, value.id, is_added=path != old)
         for name, record in self._read_records(list(changed_records)).items():
             page, stem = ledger.locate(name), None if record is None else layout.build_stem(record, kind)
             if page is not None and layout.parse_home(page) != stem:
                 ledger.set_ids(page, [each for each in ledger.read_ids(page) if each != name])
-                note(page, name, None, is_added=False)
+                note(page, name, is_added=False)
                 page = None
             if stem is not None and page is None:
                 page = self._find_room(stem)
                 ledger.set_ids(page, [*ledger.read_ids(page), name])
-                note(page, name, record, is_added=True)
+                note(page, name, is_added=True)
             elif page is not None and changed_records[name] > shown.get(page, 0):
-                note(page, name, record, is_added=False)
+                note(page, name, is_added=False)
         return files
 
     def _read_records(self, names: Sequence[str]) -> dict[str, Record | None]:
@@ -405,49 +402,27 @@ class _Batch:
 
     # -- one file ----------------------------------------------------------------------------------------
 
-    def _append(self, path: str, changes: FileChanges) -> bool:
+    def _append(self, path: str, added: Collection[str] | None) -> bool:
         """Append what is new in a file; return False if that is not enough, or not certain."""
-        known = self._ledger.find(path)
-        if (
-            known is None
-            or known.pieces < 0
-            or layout.parse_form(path) not in _GROWING
-            or not changes.only_added
-        ):
+        known, form = self._ledger.find(path), layout.parse_form(path)
+        if not added or known is None or known.pieces < 1 or form not in _GROWING:
             return False
-        added = [value for value in changes.values.values() if value is not None]
         with self._record_failure(path):
             seen = self._disk.stat(path)
             if seen is None or not _is_unchanged(known, seen):
                 return False
-            data = self._render_end(known, added)
-            if data is None:
-                return False
+            values = read_values(self._store, self._ledger, path, start=known.pieces)
+            if len(values) != len(added) or any(value.id not in added for value in values):
+                return False  # they belong elsewhere
+            data = render_end(path, values)
             after = self._disk.append(path, data, seen)
             if after is None:
                 return False
             checksum, pieces = compute_checksum(data, known.checksum), known.pieces + len(added)
             record = FileRecord(path, after.size, after.mtime_ns, checksum, pieces, len(added))
-            self._ledger.append_content(record, data, layout.parse_form(path))
+            self._ledger.append_content(record, data, form)
             self._report.written += 1
         return True
-
-    def _render_end(self, known: FileRecord, added: Sequence[Value]) -> bytes | None:
-        """Return what values add to the end of a file; None if they belong elsewhere."""
-        turns = [value for value in added if isinstance(value, Turn)]
-        paragraphs = [value for value in added if isinstance(value, Paragraph)]
-        records = [value for value in added if isinstance(value, Record)]
-        if records:
-            return layout.render_added_lines(known.path, records)
-        if turns and len(turns) == len(added):
-            positions = range(known.pieces, known.pieces + len(turns))
-            return layout.render_turns(turns) if [turn.position for turn in turns] == [*positions] else None
-        if paragraphs:
-            name = paragraphs[0].page
-            new = self._store.paragraphs(page=name, start=known.pieces)
-            in_order = [each.id for each in new] == [each.id for each in paragraphs]
-            return layout.render_addition(name, new, to_empty=known.pieces == 0) if in_order else None
-        return None
 
     def _write(self, path: str) -> None:
         """Write a file with its content from the store, or remove it."""
@@ -569,3 +544,81 @@ def _has_same_content(known: FileRecord, data: bytes) -> bool:
 def _needs_fsync(path: str) -> bool:
     """Return whether to wait for the disk: a page emptied by a power cut would look like a hand edit."""
     return layout.parse_form(path) in {"page", "log"}
+
+
+# -- another layout ------------------------------------------------------------------------------------------
+#
+# Before records are written in another layout, all files of the former one are packed beside the database. Only then
+# are they marked as due: the mirror writes the new files, and removes the old ones when it is done. A process that is
+# killed leaves both, and the next one continues. Erasure removes the packed files.
+
+
+def _convert(root: Path, disk: AtomicFolder, ledger: LockedFileState, kind: Layout) -> None:
+    """Pack the files of another layout and mark them as due, so that the mirror replaces them.
+
+    Args:
+        root: The memory's folder.
+        disk: Its files.
+        ledger: The state, whose layout becomes `kind`.
+        kind: The new layout.
+
+    Raises:
+        OSError: the files cannot be read or packed; nothing was changed.
+    """
+    former = [path for path in scan(root, {}).added if _is_former(path, kind)]
+    day_files = _list_day_files(root)
+    if former or day_files:
+        _pack(root, [*former, *day_files], "records" if kind == "pages" else "pages")
+        ledger.mark_due(former)
+        ledger.advance(NO_PROGRESS)
+    ledger.set_layout(kind)
+    for path in day_files:
+        if (stamp := disk.stat(path)) is not None:
+            disk.remove(path, stamp)
+
+
+def _adopt_pages(root: Path, disk: AtomicFolder, ledger: LockedFileState) -> None:
+    """Record which records are on the pages that exist, if nothing is known of any page."""
+    if ledger.find_pages():
+        return
+    taken: set[str] = set()
+    for path in sorted(scan(root, {}).added, key=lambda each: (len(each), each)):  # copies have longer names
+        place = layout.parse_path(path)
+        found = disk.read(path) if place is not None and place.form == "lines" else None
+        if found is None:
+            continue
+        try:
+            names = [row.line.id for row in parsing.read_rows(path, found[0]) if row.line.id]
+        except InvalidInput:  # the import of hand edits reports it
+            continue
+        ledger.set_ids(path, [name for name in names if name not in taken])
+        taken.update(names)
+
+
+def _is_former(path: str, kind: Layout) -> bool:
+    place = layout.parse_path(path)
+    if place is None:
+        return False
+    return place.form == "record" if kind == "pages" else place.form == "lines" and not place.is_day
+
+
+def _list_day_files(root: Path) -> list[str]:
+    """Return the files of episodic records of earlier versions, which were lines of JSON."""
+    folder = root / layout.MEMORY / layout.EPISODIC
+    names = (file.name for file in folder.glob("*.jsonl") if file.is_file() and not file.is_symlink())
+    return sorted(f"{layout.MEMORY}/{layout.EPISODIC}/{name}" for name in names)
+
+
+def _pack(root: Path, paths: Iterable[str], kind: str) -> None:
+    """Pack files into one that only its owner may read, and wait until it is on the disk."""
+    import zipfile  # here: few folders are converted
+
+    targets = (root / f"files.{kind}.backup-{number}.zip" for number in count(1))
+    target = next(target for target in targets if not target.exists())
+    with (
+        create_file(target, overwrite=False) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as packed,
+    ):
+        for path in paths:
+            if (root / path).is_file() and not (root / path).is_symlink():
+                packed.write(root / path, path)

@@ -334,9 +334,6 @@ def _parse_object(text: str, names: Collection[str], *, line: int = 0) -> dict[s
     if not isinstance(found, dict):
         raise InvalidInput(f"{before}it is {describe_type(found)}: it should be one JSON object, {{…}}")
     if unknown := [name for name in found if name not in names]:
-        key = re.search(rf'"{re.escape(unknown[0])}"\s*:', text)
-        if not line and key is not None and "\n" in text[: key.start()]:
-            before = f"line {text.count(chr(10), 0, key.start()) + 1}: "  # the log does not name the field
         raise InvalidInput(f"{before}unknown field {unknown[0]!r}: use {', '.join(names)}")
     return found
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,8 +42,6 @@ from reverie.stores.writer import StoreWriter
 
 _INDEX = "index"
 _PATIENCE_S = 30.0
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,7 +79,6 @@ def rebuild(
     new_id: NewId = ids.generate_id,
     force: bool = False,
     redactor: Redactor | None = None,
-    progress: Progress | None = None,
 ) -> RebuildReport:
     """Rebuild the database of a memory from its readable files.
 
@@ -94,7 +90,6 @@ def rebuild(
         force: Whether to replace a database that can be read. Its journal and working memory are not carried
             over.
         redactor: Finds secrets in the files; None for the built-in rules.
-        progress: Receives the number of files done, and of all files.
 
     Returns:
         What was imported, and what was not.
@@ -134,7 +129,7 @@ def rebuild(
                 with closing(FileState(scratch)) as nothing:
                     writer = StoreWriter(store=redacting, clock=clock, new_id=new_id)
                     importer = HandEditImporter(writer, nothing, folder)
-                    edits = importer.rebuild(old or redacting, progress or (lambda done, total: None))
+                    edits = importer.rebuild(old or redacting)
                 report.broken += edits.problems
                 _count(store, report)
                 if problems := store.check():

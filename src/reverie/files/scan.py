@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from reverie.domain.living_page import parse_line
 from reverie.domain.text.shingles import PhraseMatcher
@@ -211,12 +212,8 @@ def is_within(path: str, places: Iterable[str]) -> bool:
 LONGEST_FILE = 100_000_000
 """The largest file that is looked through, in bytes."""
 
-_BLOCK = 8_000_000
-_OVERLAP = 80_000  # more than the bytes of the longest requested text
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRemnants:
+class FileRemnants(NamedTuple):
     """Files with erased text.
 
     Attributes:
@@ -224,8 +221,8 @@ class FileRemnants:
         left: Files that still contain it, for a person to correct.
     """
 
-    removed: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    removed: list[str]
+    left: list[str]
 
 
 def scrub_files(
@@ -253,8 +250,7 @@ def scrub_files(
         StateUnavailable: the state of the files is locked for too long or cannot be written.
         OSError: a file or folder cannot be read, or a file cannot be removed.
     """
-    removed: list[str] = []
-    left: list[str] = []
+    found = FileRemnants([], [])
     whole = {build_session_path(session) for session in sessions}
     prefixes = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
@@ -262,24 +258,21 @@ def scrub_files(
             ledger.drop_contents(ledger.known())
         for path, size in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             text = _drop_lines(root, path, records, dry_run=dry_run)
-            if text is not None:
-                if size > LONGEST_FILE or phrases.has_match(path) or phrases.has_match(text):
-                    left.append(path)
-                continue
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
             too_large = size > LONGEST_FILE
-            if not (marked or too_large or phrases.has_match(path) or _may_have_phrase(root / path, phrases)):
+            if not (marked or too_large or phrases.has_match(path)):
+                with suppress(FileNotFoundError):  # it has just been removed
+                    if not (has_phrase(root / path, phrases) if text is None else phrases.has_match(text)):
+                        continue
+            if text is not None or not (marked or (_is_own(path) and not too_large)):
+                found.left.append(path)
                 continue
-            if not marked and (too_large or not _is_own(path)):
-                left.append(path)
-                continue
-            removed.append(path)
-            if dry_run:
-                continue
-            _remove(root, path)
-            ledger.drop([path])
-            ledger.settle([path])
-    return FileRemnants(removed=tuple(removed), left=tuple(left))
+            found.removed.append(path)
+            if not dry_run:
+                _remove(root, path)
+                ledger.drop([path])
+                ledger.settle([path])
+    return found
 
 
 def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[tuple[str, int]]:
@@ -318,13 +311,6 @@ def _drop_lines(root: Path, path: str, records: Collection[str], *, dry_run: boo
     return "\n".join(kept)
 
 
-def _may_have_phrase(file: Path, phrases: PhraseMatcher) -> bool:
-    """Return whether a file contains one of the phrases; False for one that has just been removed."""
-    with suppress(FileNotFoundError):
-        return has_phrase(file, phrases)
-    return False
-
-
 def _remove(root: Path, path: str) -> None:
     """Remove a file and the folders that become empty: the name of a category may be erased text too."""
     (root / path).unlink(missing_ok=True)
@@ -352,29 +338,17 @@ def has_phrase(file: Path, phrases: PhraseMatcher) -> bool:
     Raises:
         OSError: the file cannot be read.
     """
-    words = phrases.collect_longest_words()
-    with file.open("rb") as opened:
-        block = opened.read(_BLOCK)
-        while block:
-            if any(phrases.has_match(text) for text in _decode_block(block, words)):
-                return True
-            more = opened.read(_BLOCK)
-            block = block[-_OVERLAP:] + more if more else b""
-    return False
-
-
-def _decode_block(block: bytes, words: Collection[str]) -> Iterator[str]:
-    """Yield the texts that bytes may stand for; for bytes that are no plain UTF-8, only those with a word."""
+    data, words = file.read_bytes(), phrases.collect_longest_words()
     try:
-        text = block.decode()
+        plain = data.decode()
     except UnicodeDecodeError:
-        text = ""
-    if text and "\0" not in text:
-        yield text
-        return
-    wide = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be") if b"\0" in block else ()
+        plain = "\0"
+    if "\0" not in plain:
+        return phrases.has_match(plain)
+    wide = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be") if b"\0" in data else ()
     for encoding in ("utf-8", "latin-1", *wide):
-        text = block.decode(encoding, "replace")
+        text = data.decode(encoding, "replace")
         folded = text.casefold()  # about twenty times as fast as the comparison of words
-        if any(word in folded for word in words):
-            yield text
+        if any(word in folded for word in words) and phrases.has_match(text):
+            return True
+    return False

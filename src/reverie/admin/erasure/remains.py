@@ -21,8 +21,8 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.claim import MACHINE_FILE
-from reverie.files.conversion import PACKED_FILES
 from reverie.files.layout import DRAFTS, HOOKS, MEMORY, SESSIONS, parse_path
+from reverie.files.mirror import PACKED_FILES
 from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
 from reverie.files.state import FILES_DATABASE
 from reverie.search.index.tantivy_index import FORMAT, remove_index

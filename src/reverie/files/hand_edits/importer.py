@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import count, groupby, pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -349,24 +349,15 @@ class HandEditImporter:
         run.report.problems = list(run.problems.values())
         return run.report
 
-    def rebuild(self, marks: Store, note_progress: Callable[[int, int], None]) -> HandEditReport:
+    def rebuild(self, marks: Store) -> HandEditReport:
         """Import all files into a new store.
 
         Args:
             marks: The store that knows what was forgotten.
-            note_progress: Receives the number of files done, and of all files.
         """
-        found = scan(self._root, {})
-        total, done = len(found.added), count(1)
         with self._state.lock() as ledger:
-            run = HandEditRun(
-                self._writer,
-                ledger,
-                self._disk,
-                marks=marks,
-                note_progress=lambda: note_progress(min(next(done), total), total),
-            )
-            self._import(run, found)
+            run = HandEditRun(self._writer, ledger, self._disk, marks=marks)
+            self._import(run, scan(self._root, {}))
         run.report.problems = list(run.problems.values())
         return run.report
 
@@ -417,7 +408,6 @@ class HandEditImporter:
         for file in files:
             if (import_file := _IMPORTERS.get(file.place.form)) is not None:
                 run.attempt(file.at, partial(import_file, run, file))
-                run.note_progress()
         if not run.report.unfinished:  # a missing file may have been moved to one of those
             self._import_missing(run, records, found.missing)
 

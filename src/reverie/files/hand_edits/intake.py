@@ -163,7 +163,6 @@ class HandEditRun:
         disk: AtomicFolder,
         *,
         marks: Store | None = None,
-        note_progress: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare to import files; the caller holds the lock of `ledger`.
 
@@ -172,10 +171,8 @@ class HandEditRun:
             ledger: The state of the files.
             disk: The files.
             marks: For a rebuild, the store that knows what was forgotten, and what was saved again since.
-            note_progress: Called after each file.
         """
         self.is_rebuild = marks is not None
-        self.note_progress = note_progress
         self.report = HandEditReport()
         self.problems: dict[str, BrokenFile] = {}
         self.emptied: set[str] = set()

@@ -105,7 +105,6 @@ class RecordImporter:
         """Import all files that could be parsed."""
         for each in self._files:
             self._run.attempt(each.file.at, partial(self._import, each.file, each.entries))
-            self._run.note_progress()
 
     def import_missing(self, path: str) -> None:
         """Import the deletion of a file: archive its records, unless they are elsewhere."""
