@@ -261,9 +261,11 @@ def scrub_files(
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
             too_large = size > LONGEST_FILE
             if not (marked or too_large or phrases.has_match(path)):
-                with suppress(FileNotFoundError):  # it has just been removed
+                try:
                     if not (has_phrase(root / path, phrases) if text is None else phrases.has_match(text)):
                         continue
+                except FileNotFoundError:  # it has just been removed
+                    continue
             if text is not None or not (marked or (_is_own(path) and not too_large)):
                 found.left.append(path)
                 continue
