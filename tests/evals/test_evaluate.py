@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from evaluation.boards.datasets import (
     Dialogue,
     Dialogues,
@@ -16,9 +13,7 @@ from evaluation.boards.datasets import (
     EvalQuestion,
     ImportedConversation,
 )
-from evaluation.boards.report import render
 from evaluation.boards.run import evaluate
-from evaluation.options import boards_command
 
 from reverie.admin.transfer.batch import SOURCE_ID
 
@@ -105,27 +100,6 @@ def test_sessions_can_be_looked_for() -> None:
     assert (found["found"][0], list(found["evidence"])) == ("garden-0", ["garden-0"])
 
 
-def test_only_the_conversations_named_are_used_and_the_next_one_is_the_stranger() -> None:
-    report = evaluate(collection(), conversations=[1])
-    assert report.sizes["conversations"] == 1
-    assert {row["id"]: row["answerable"] for row in report.questions} == {
-        "harpsichord tuned?": True,
-        "zucchini froze?": False,
-        "greenhouse thermostat?": False,
-        "lettuce devoured?": False,
-    }
-
-
-def test_two_runs_find_the_same() -> None:
-    first, second = (evaluate(collection()) for _ in range(2))
-    timeless = [
-        [{name: value for name, value in row.items() if name != "ms"} for row in report.questions]
-        for report in (first, second)
-    ]
-    assert timeless[0] == timeless[1]
-    assert first.intervals == second.intervals
-
-
 def documents() -> DocumentCollection:
     return DocumentCollection(
         name="plain",
@@ -150,59 +124,3 @@ def test_documents_share_a_memory_and_keep_their_names_when_two_say_the_same() -
     assert report.metrics["ndcg@10"] == pytest.approx((1 + 1 / math.log2(3)) / 2)
     assert report.sizes == {"documents": 9, "folded": 1, "unmeasured": 1}
     assert report.metrics["abstain_recall"] is None
-
-
-# -- the report --------------------------------------------------------------------------------------
-
-
-def test_the_report_is_plain_lines_with_tabs_where_it_is_piped(capsys: pytest.CaptureFixture[str]) -> None:
-    render(evaluate(collection(), ks=(1, 5)))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "small: 2 conversations, 8 turns, 1 unmeasured; unit turn"
-    assert lines[1].split("\t") == [
-        "",
-        "questions",
-        "recall@1",
-        "recall@5",
-        "any@1",
-        "all@5",
-        "ndcg@10",
-        "mrr",
-    ]
-    assert lines[2].split("\t")[:3] == ["all", "4", "0.875"]
-    assert lines[3].split("\t")[:3] == ["easy", "3", "1.000"]
-    assert "not used: 3 evidence naming an unknown turn" in lines
-
-
-def locomo(path: Path) -> Path:
-    turns = [
-        {"speaker": "Ana", "dia_id": f"D1:{n}", "text": text}
-        for n, text in enumerate(GARDEN.values(), start=1)
-    ]
-    sample = {
-        "conversation": {"speaker_a": "Ana", "speaker_b": "Ben", "session_1": turns},
-        "qa": [{"question": "zucchini froze?", "evidence": ["D1:1"], "category": 4}],
-    }
-    file = path / "talk.json"
-    file.write_text(json.dumps([sample]))
-    return file
-
-
-def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    asked = [str(locomo(tmp_path)), "--json", str(out), "--k", "1,10"]
-    assert CliRunner().invoke(boards_command, asked).exit_code == 0
-    data = json.loads(out.read_text())
-    assert data["metrics"]["recall@10"] == 1.0
-    assert data["metrics"]["recall@1/category/4 single-hop"] == 1.0
-    assert data["metrics"]["abstain_precision"] is None
-    assert data["settings"] == {
-        "unit": "turn",
-        "ks": [1, 10],
-        "conversations": None,
-        "min_score": 0.0,
-        "embedder": "none",
-    }
-    assert data["intervals"]["recall@10"] == [1.0, 1.0]
-    assert data["questions"][0]["found"][0] == "D1:1"
-    assert {"reverie", "tantivy", "python", "sqlite"} <= set(data["versions"])

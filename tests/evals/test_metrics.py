@@ -6,7 +6,6 @@ import math
 
 import pytest
 from evaluation.output import compute_wilson_interval
-from hypothesis import strategies as st
 
 from reverie.evals import command
 
@@ -26,32 +25,11 @@ def test_reciprocal_rank_is_that_of_the_first_evidence() -> None:
     assert command.reciprocal_rank([], EVIDENCE) == 0.0
 
 
-def test_ndcg_without_grades() -> None:
-    found = 1 / math.log2(3) + 1 / math.log2(5)
-    best = 1 + 1 / math.log2(3) + 1 / math.log2(4)
-    assert command.ndcg(RANKING, EVIDENCE, 10) == pytest.approx(found / best)
-    assert command.ndcg(RANKING, EVIDENCE, 2) == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
-
-
 def test_ndcg_with_grades_takes_the_grade_as_gain() -> None:
     grades = {"a": 4.0, "b": 2.0, "c": 1.0}
     found = 4 / math.log2(3) + 2 / math.log2(5) + 1 / math.log2(6)
     best = 4 + 2 / math.log2(3) + 1 / math.log2(4)
     assert command.ndcg(RANKING, grades, 10) == pytest.approx(found / best)
-
-
-def test_all_measures_of_a_question_have_their_names() -> None:
-    found = command.compute_measures(RANKING, EVIDENCE, [1, 5])
-    assert found == {
-        "recall@1": 0.0,
-        "recall@5": pytest.approx(2 / 3),
-        "any@1": 0.0,
-        "any@5": 1.0,
-        "all@1": 0.0,
-        "all@5": 0.0,
-        "ndcg@10": pytest.approx(command.ndcg(RANKING, EVIDENCE, 10)),
-        "mrr": 0.5,
-    }
 
 
 def test_abstention() -> None:
@@ -62,10 +40,6 @@ def test_abstention() -> None:
         "abstain_recall": 2 / 3,
         "answerable_empty": 1 / 4,
     }
-
-
-rankings = st.lists(st.sampled_from("abcdefgh"), unique=True)
-grades = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([1.0, 2.0, 4.0]), min_size=1)
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,6 @@ def test_texts_of_a_session_are_turns(tmp_path: Path) -> None:
     assert json.loads(result.output)["recall@1"] == 1.0
 
 
-def test_the_table_has_a_line_for_each_figure(tmp_path: Path) -> None:
-    folder = write(tmp_path, TEXTS, {"q": "staging port"}, [("q", "d1", "2")])
-    lines = CliRunner().invoke(eval_command, [str(folder)]).output.splitlines()
-    assert lines[0].endswith(": 3 texts, 1 questions")
-    assert ["ndcg@10", "1.000"] in [line.split() for line in lines]
-
-
 def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
     def read_error() -> str:
         with pytest.raises(InvalidInput) as raised:

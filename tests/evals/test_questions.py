@@ -11,7 +11,6 @@ from evaluation.measures.questions import (
     QuestionResult,
     ask_fts5,
     ask_questions,
-    divide_persona,
     read_personas,
 )
 
@@ -70,26 +69,6 @@ def test_a_persona_is_asked_with_reverie_and_with_fts5(tmp_path: Path) -> None:
     assert by_words["q3"].found == ()
 
 
-def test_what_is_learned_from_a_turn_counts_as_the_turn(tmp_path: Path) -> None:
-    turns = [
-        {"id": "c1.1", "role": "user", "text": "My sister Hanne lives in Aarhus. Write her a card."},
-        {"id": "c1.2", "role": "assistant", "text": "Dear Hanne, many happy returns!"},
-    ]
-    persona = {
-        "language": "en",
-        "today": "2026-03-01T09:00:00+00:00",
-        "facts": [],
-        "conversations": [{"id": "c1", "started_at": "2026-02-01T09:00:00+00:00", "turns": turns}],
-        "questions": [
-            {"id": "q1", "type": "conversation", "text": "where does Hanne live?", "answers": ["c1.1"]}
-        ],
-    }
-    (tmp_path / "ana.json").write_text(json.dumps(persona), "utf-8")
-    (result,) = ask_questions(read_personas(tmp_path)[0])
-    assert result.found.count("c1.1") == 2, "the record, and the turn that says more"
-    assert "c1.1" in (result.prompt.is_marked)
-
-
 def build_result(found: tuple[str, ...], answers: set[str], **more: object) -> QuestionResult:
     question = PersonaQuestion(
         id="q",
@@ -106,24 +85,3 @@ def test_one_of_several_answers_is_enough_and_a_list_wants_all() -> None:
     assert build_result(("a", "b"), {"b", "c"}).recall(5) == 1.0
     assert build_result(("a", "b"), {"b", "c"}).recall(1) == 0.0
     assert build_result(("a", "b"), {"b", "c"}, wants_all=True).recall(5) == 0.5
-
-
-def test_small_memories_are_asked_what_they_hold_and_what_they_do_not() -> None:
-    for persona in read_personas(COLLECTION):
-        parts = divide_persona(persona, 10)
-        assert all(8 <= len(part.events) <= 12 for part in parts)
-        facts = [event["id"] for part in parts for _, event in part.events]
-        assert sorted(facts) == sorted(event["id"] for _, event in persona.events if "turns" not in event)
-        for part in parts:
-            ids = {event["id"] for _, event in part.events}
-            kinds = {question.type == "nothing" for question in part.questions}
-            assert kinds == {True, False}
-            for question in part.questions:
-                assert bool(question.answers) == (question.type != "nothing")
-                assert question.answers | question.outdated <= ids
-        asked = {question.id for part in parts for question in part.questions if question.answers}
-        assert asked == {
-            question.id
-            for question in persona.questions
-            if question.type != "instruction" and question.answers & set(facts)
-        }

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
 from evaluation.boards import beam, cranfield, locomo, trec
 from evaluation.boards.datasets import (
     Dialogues,
-    DocumentCollection,
     EvalDocument,
     map_turn_sessions,
 )
-from evaluation.boards.readers import read_dataset
 
 
 def put(folder: Path, **files: str) -> Path:
@@ -49,35 +45,10 @@ def sample(**questions: Any) -> dict[str, Any]:
     }
 
 
-TALK = sample()["conversation"]
-
-
 def read_locomo(path: Path, *samples: Any) -> Dialogues:
     file = path / "talk.json"
     file.write_text(json.dumps(list(samples)), encoding="utf-8")
     return locomo.read(file)
-
-
-def test_locomo_sessions_have_roles_captions_and_times_in_numeric_order(tmp_path: Path) -> None:
-    talk = TALK | {
-        "session_10": [{"speaker": "Ben", "dia_id": "D10:1", "text": "Look!", "blip_caption": "a shed"}],
-        "session_10_date_time": "12:05 am on 3 March, 2022",
-        "session_11_date_time": "2:00 pm on 9 May, 2022",
-    }
-    (dialogue,) = read_locomo(tmp_path, {"conversation": talk, "qa": []}).dialogues
-    assert [each.session for each in dialogue.sessions] == [
-        f"locomo:0:session_{k}" for k in (1, 2, 10)
-    ]  # fmt: skip
-    assert dialogue.sessions[-1].turns == [
-        {
-            "role": "assistant",
-            "content": "Look! [shares a picture: a shed]",
-            "speaker": "Ben",
-            "metadata": {"source_id": "D10:1"},
-            "at": datetime(2022, 3, 3, 0, 5, tzinfo=UTC),
-        }
-    ]
-    assert dialogue.sessions[0].turns[1]["at"] == datetime(2022, 1, 2, 9, 0, 10, tzinfo=UTC)
 
 
 def test_locomo_questions_have_evidence_and_the_names_of_their_categories(tmp_path: Path) -> None:
@@ -255,22 +226,3 @@ def test_trec_folders_are_read(tmp_path: Path) -> None:
         ("301", "what flies", {"a": 2.0}),
         ("302", "what sails", {"b": 1.0}),
     ]
-
-
-# -- choosing ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("make", "kind"),
-    [
-        (lambda path: put(path, talk__json=json.dumps([sample()])) / "talk.json", Dialogues),
-        (chat, Dialogues),
-        (lambda path: chat(path).parent, Dialogues),
-        (lambda path: put(path, **CRANFIELD), DocumentCollection),
-        (lambda path: put(path, **BEIR), DocumentCollection),
-    ],
-)
-def test_the_reader_is_told_by_the_names_of_the_files(
-    tmp_path: Path, make: Callable[[Path], Path], kind: type
-) -> None:
-    assert isinstance(read_dataset(make(tmp_path)), kind)

@@ -6,8 +6,6 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from click.testing import CliRunner
-from evaluation.measures.command import build_command
 from evaluation.measures.harness import CHECKOUT_DATA
 from evaluation.measures.secret_detection import EVALUATION, judge_text
 
@@ -56,18 +54,6 @@ def test_the_published_error_rates_hold() -> None:
         part = [each for each in RESULTS if each.labelled.set == which]
         assert sum(len(each.missed) for each in part) <= most_missed
         assert sum(bool(each.found) for each in part if not each.labelled.spans) <= most_wrong
-
-
-def test_the_command_prints_rates_and_writes_them(tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    done = CliRunner().invoke(build_command("secrets"), ["--json", str(out), "--show-errors"])
-    assert done.exit_code == 0, done.output
-    lines = [line.split("\t") for line in done.output.splitlines()]
-    assert lines[0] == ["", "texts", "secrets", "missed", "recall", "95 %", "left, %", "too much, %"]
-    assert {line[0] for line in lines if len(line) == 8} >= {"development", "held out", " aws", " password"}
-    figures = json.loads(out.read_text())
-    assert set(figures["sets"]) == {"develop", "heldout"}
-    assert not any(each.text[start:end] in out.read_text() for each in TEXTS for start, end in each.spans)
 
 
 def test_texts_of_ones_own_can_be_measured(tmp_path: Path) -> None:

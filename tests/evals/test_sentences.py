@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
-from click.testing import CliRunner
 from evaluation.measures import sentence_rules
-from evaluation.measures.command import build_command
 from evaluation.measures.sentence_rules import RULES, Rule
 
 
@@ -60,14 +55,3 @@ def test_figures_count_what_is_right_wrong_and_missed() -> None:
     assert (how.items, how.wanted, how.found, how.right) == (5, 2, 3, 1)
     assert how.precision == pytest.approx(1 / 3)
     assert how.recall == pytest.approx(1 / 2)
-
-
-def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path) -> None:
-    out = tmp_path / "out.json"
-    ran = CliRunner().invoke(build_command("sentences"), ["--json", str(out)], catch_exceptions=False)
-    assert ran.exit_code == 0
-    assert all(f" {rule}\t" in ran.output for rule in RULES)
-    told = json.loads(out.read_text(encoding="utf-8"))
-    shipped = sum(len(sentence_rules.EVALUATION.load_set(name)) for name in sentence_rules.EVALUATION.files)
-    assert len(told["sentences"]) == shipped
-    assert told["sets"]["sentences"]["fix"]["precision"] >= 0.95

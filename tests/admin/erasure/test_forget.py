@@ -20,12 +20,11 @@ from reverie.consolidation.inbox import LOG
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry
 from reverie.domain.conversation import FORGOTTEN, ToolCall
-from reverie.domain.errors import Conflict, ModelRefused
+from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
-from reverie.llm.protocol import ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore
@@ -245,12 +244,6 @@ def test_a_turn_can_be_forgotten_by_its_id(memory: Memory) -> None:
     assert [turn.id for turn in chat.recent_turns()] == [turn.id for turn in memory.turns("chat:1")]
     with pytest.raises(NotFound):
         memory.admin.forget("0" * 12)
-
-
-def test_a_note_can_be_forgotten_by_its_id(memory: Memory) -> None:
-    note = memory.pages.append("HISTORY.md", "[2025-06-01 10:00] They spoke of the harbour and its gulls.")
-    memory.admin.forget(note.id)
-    assert "gulls" not in said(memory)
 
 
 def test_what_was_purged_long_ago_is_still_in_the_journal_and_goes_from_there(memory: Memory) -> None:
@@ -766,25 +759,6 @@ def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_fo
 
 
 # -- what is no content: notes of Reverie's own, names, files of others -----------------------------------
-
-
-def test_no_byte_has_what_a_model_echoed_in_an_error(tmp_path: Path) -> None:
-    def echo(ask: ModelRequest) -> str:
-        raise ModelRefused(f"400: cannot parse {ask.messages!r}")
-
-    with Memory.open(tmp_path / "m", model=echo) as memory:
-        chat = memory.session("chat:1")
-        for _ in range(4):
-            secret = chat.add("user", f"No! I told you: {SECRET}")
-            chat.add("assistant", "I see.")
-        outcomes = memory.dreams.run().outcomes
-        assert "failed" in {outcome.state for outcome in outcomes}
-        assert all(len(outcome.why) <= 250 for outcome in outcomes)
-        assert [entry["why"] for entry in memory.dreams.log() if entry["state"] == "failed"]
-        assert "Lisbon" not in repr(memory.dreams.log())
-        memory.admin.forget(secret.id, turns=True)
-    for file in (tmp_path / "m").rglob("*"):
-        assert file.is_dir() or b"small flat" not in file.read_bytes(), file
 
 
 def test_a_log_of_dreams_that_quotes_it_loses_these_entries(memory: Memory) -> None:

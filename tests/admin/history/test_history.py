@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Record
+from reverie import Conflict, InvalidInput, Memory, NotFound, Record
 from reverie.domain.change import Change
 from tests.factories import MovableClock, make_record
 
@@ -48,14 +47,6 @@ def test_history_can_be_cut_from_every_side(memory: Memory, clock: MovableClock)
     assert [row.sequence for row in journal.log(since=2, until=4, newest_first=True)] == [4, 3, 2]
     assert journal.log(since=clock.now + timedelta(seconds=1)) == []
     assert memory.history.log(after=1, limit=2) == journal.log(after=1, limit=2)
-
-
-def test_wrong_arguments_are_named(memory: Memory) -> None:
-    naive = datetime(2025, 1, 1)  # noqa: DTZ001
-    wrong: list[dict[str, Any]] = [{"after": -1}, {"limit": 0}, {"limit": True}, {"since": "yesterday"}]
-    for one in [*wrong, {"until": -3}, {"since": naive}, {"id": 7}]:
-        with pytest.raises(InvalidInput, match=next(iter(one))):
-            memory.history.log(**one)
 
 
 def test_the_number_of_no_change_is_not_found(memory: Memory) -> None:
@@ -397,31 +388,6 @@ def test_a_transaction_is_undone_as_a_whole_or_not_at_all(memory: Memory) -> Non
     assert {record.id for record in memory.list()} == {"a" * 12}
 
 
-def test_everything_since_a_moment_goes_together(memory: Memory, clock: MovableClock) -> None:
-    record = memory.save(PORT).record
-    clock.move(hours=1)
-    moment = clock.now
-    memory.update(record.id, content="It moved")
-    chat = memory.session("cli:1")
-    chat.add("user", "hello")
-    chat.add("assistant", "hello")
-    memory.pages.write("MEMORY.md", "one\n")
-    memory.delete_session("cli:1")
-    memory.archive(record.id)
-    tried = memory.history.undo(since=moment, dry_run=True)
-    assert tried.dry_run
-    assert memory.sessions() == []
-    assert memory.get(record.id) != record
-    undone = memory.history.undo(since=moment)
-    assert memory.get(record.id) == record
-    assert memory.pages.names() == []
-    assert memory.turns("cli:1") == []
-    assert undone.differences == tried.differences
-    assert memory.history.changes(since=moment) == [], "all is as it was then"
-    memory.history.undo(batch=undone.rows[0].sequence)
-    assert memory.get(record.id).archived  # type: ignore[union-attr]
-
-
 def test_turns_in_the_middle_do_not_go_alone(memory: Memory) -> None:
     chat = memory.session("cli:1")
     turns = [chat.add("user", f"message {n}") for n in range(3)]
@@ -439,19 +405,6 @@ def test_turns_in_the_middle_do_not_go_alone(memory: Memory) -> None:
     removed = memory.history.log(turns[0].id)[-1].sequence
     with pytest.raises(Conflict, match="would be gone"):
         memory.history.undo(removed)
-
-
-def test_a_purged_record_comes_back(memory: Memory) -> None:
-    record = memory.save(PORT).record
-    archived = memory.archive(record.id)
-    memory.admin.purge(older_than=0)
-    memory.history.undo(3)
-    assert memory.get(record.id) == archived
-    memory.history.undo(2)
-    assert [hit.id for hit in memory.search("staging database port")] == [record.id]
-    memory.update(record.id, importance=0.9)
-    with pytest.raises(Conflict, match="was made again by changes"):
-        memory.history.undo(3)
 
 
 def test_two_live_records_never_say_the_same(memory: Memory) -> None:
@@ -620,24 +573,6 @@ def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: Mov
         ], "what forgetting left stands in its place"
         assert [turn.content for turn in past.turns("cli:1")] == ["hello"]
         assert len(past.search("hello", sources="turns")) == 1
-
-
-def test_asyncio_has_it_too(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with AsyncMemory.open(tmp_path) as memory:
-            record = (await memory.save(PORT)).record
-            await memory.update(record.id, content="It moved")
-            async with memory.as_of(1) as past:
-                assert [hit.id for hit in await past.search("staging database")] == [record.id]
-                assert await (await past.session("cli:1")).turns() == []
-                assert await past.pages.names() == []
-            assert (await memory.history.blame(record.id)).created.reason == "save"
-            await memory.history.undo(2)
-            assert await memory.get(record.id) == record
-            assert (await memory.admin.forget(record.id)).done
-            assert await memory.get(record.id) is None
-
-    asyncio.run(run())
 
 
 def test_a_transaction_is_never_split(memory: Memory, clock: MovableClock) -> None:

@@ -395,51 +395,6 @@ def test_what_was_there_is_moved_aside_and_what_is_derived_is_made_anew(backup: 
     assert again.moved_to not in (None, done.moved_to)
 
 
-OTHER = """
-import sys, time
-from reverie import Memory, StoreUnavailable
-memory = Memory.open(sys.argv[1])
-memory.search("bridge"); memory.session("cli:1").turns()
-print("open", flush=True)
-sys.stdin.readline()
-for act in (lambda: memory.save("Said to nobody"), lambda: memory.search("bridge"),
-            lambda: memory.list(), lambda: memory.session("cli:1").add("user", "to nobody"),
-            lambda: memory.session("cli:1").context("bridge"), lambda: memory.scratchpad.get("draft")):
-    try:
-        act()
-        print("answered")
-    except StoreUnavailable as error:
-        print("removed, moved or replaced" in str(error))
-try:
-    memory.close()
-except StoreUnavailable:
-    pass
-print("end")
-"""
-
-
-def test_a_process_that_has_it_open_is_told_and_spoils_nothing(backup: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    with Memory.open(folder) as memory:
-        memory.save("Only in the later one")
-    running = subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(folder)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert running.stdout is not None
-    assert running.stdout.readline() == "open\n"
-    recover(backup, folder, replace=True)
-    said, complained = running.communicate("\n", timeout=60)
-    assert said.split() == ["True"] * 6 + ["end"], complained
-    with Memory.open(folder) as memory:
-        assert {record.content for record in memory.list()} == {
-            f"Fact number {n} of the {'abc'[n] * 5} bridge {n}" for n in range(3)
-        }
-        assert memory.search("later") == []
-        assert memory.admin.check() == []
-        assert {found.code for found in memory.admin.doctor().findings} <= {"moved-aside"}
-
-
 KILLED = """
 import os, sys, signal
 from reverie.admin.transfer import backup as backups

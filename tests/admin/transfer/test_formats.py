@@ -13,7 +13,6 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.admin.transfer.batch import SOURCE_ID
-from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign import ForeignFields, parse_moment
 from reverie.admin.transfer.importer import detect_format
 from tests.admin.transfer import samples
@@ -317,20 +316,6 @@ def test_a_vault_gives_facts_with_title_tags_and_dates_and_no_embedded_data(
     assert memory.admin.import_from(vault(tmp_path)).taken == 0
 
 
-def test_headings_bullets_and_code_are_told_apart() -> None:
-    found = [(number, tags, text) for number, tags, text in notes.split_blocks(samples.MEMORY_MD)]
-    assert found == [
-        (3, (), "User prefers concise responses."),
-        (6, ("Project",), "Spring Boot 4.0.2"),
-        (7, ("Project",), "Database: PostgreSQL\n  - port 5432"),
-        (10, ("Project",), "```sql\nSELECT 1;\n\nSELECT 2;\n```"),
-    ]
-    text = "~~~\n# no heading\n```\n~~~\n## Deep\n### Deeper\n1. one\ntwo\n## Next\nthree"
-    assert [(tags, block) for _, tags, block in notes.split_blocks(text)] == [
-        ((), "~~~\n# no heading\n```\n~~~"), (("Deep", "Deeper"), "one\ntwo"), (("Next",), "three"),
-    ]  # fmt: skip
-
-
 # -- ChatGPT -----------------------------------------------------------------------------------------------
 
 MAPPING: dict[str, Any] = dict(CHATGPT[0])["mapping"]  # type: ignore[assignment]
@@ -356,22 +341,6 @@ def test_the_current_path_of_a_conversation_is_read(memory: Memory, tmp_path: Pa
     state = memory.session(CHATGPT_ID).state
     assert (state.metadata["title"], state.created_at) == ("Postgres or MongoDB", parse_moment(1736209400.25))
     assert not memory.search("Postgress", mode="literal", sources="turns")
-
-
-def test_trees_that_are_odd(tmp_path: Path) -> None:
-    changes: list[tuple[dict[str, Any], int]] = [
-        ({"current_node": None}, 4),
-        ({"current_node": "nowhere"}, 4),
-        ({"current_node": "q1"}, 1),
-        ({"mapping": {}}, 0),
-        ({"mapping": {"a": {"parent": "b", "message": None}, "b": {"parent": "a"}}, "current_node": "a"}, 0),
-        ({"mapping": {"a": 5, "b": {"message": [], "parent": 7}}, "current_node": "b"}, 0),
-        ({"mapping": NAMELESS}, 4),
-    ]
-    for change, turns in changes:
-        with Memory.open(":memory:") as memory:
-            file = samples.document(tmp_path / "conversations.json", [CHATGPT[0] | change])
-            assert memory.admin.import_from(file).turns == turns, change
 
 
 def test_a_file_that_was_cut_is_read_as_far_as_it_goes(memory: Memory, tmp_path: Path) -> None:
