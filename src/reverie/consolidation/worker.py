@@ -254,6 +254,7 @@ class Worker(Dreams):
         if self._quiet is not None and self._quiet[0] == seen and self._quiet[1] <= now < self._quiet[2]:
             return []
         tasks = list(self._iter_tasks())
+        now = self._clock()  # some are due as of the time when they were found
         due = [task for task in tasks if task.at <= now]
         if not due:
             self._quiet = (seen, now, min([*(task.at for task in tasks), now + self._settings.idle]))
