@@ -65,8 +65,15 @@ def test_every_refusal_is_a_problem_that_says_what_to_do(client: TestClient) -> 
         (client.get("/nowhere"), 404, "/openapi.json"),
         (client.delete("/livez"), 405, "/openapi.json"),
         (client.get("/livez?x=1"), 422, "Correct it"),
-        (client.get("/livez", headers={"Host": "evil.example"}), 421, "--allow-host"),
-        (client.get("/livez", headers={"Origin": "http://evil.example"}), 403, "--allow-host"),
+        *(
+            (client.post(path, headers={"Host": host}), 421, "--allow-host")
+            for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost@evil")
+            for path in ("/mcp", "/v1/records")
+        ),
+        *(
+            (client.post("/mcp", headers={"Origin": origin}), 403, "--allow-host")
+            for origin in ("http://evil.example", "null", "http://127.0.0.1.evil.example", "file://")
+        ),
     ):
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"

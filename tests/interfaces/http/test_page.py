@@ -177,9 +177,7 @@ def test_no_time_is_an_internal_error(client: TestClient, memory: Memory) -> Non
     path = f"/memories/{memory.save('Prefers green tea').record.id}"
     far = ("9999-12-31T23:59:59-14:00", "0001-01-01T00:00+14:00")
     for day in ("0001-01-01", "9999-12-31", *far, "soon", "5"):
-        for view in ("/history", "/memories"):
-            for name in ("since", "until", "as_of"):
-                assert client.get(view, params={name: day}).status_code < 500, (view, name, day)
+        assert client.get("/memories", params={"as_of": day}).status_code < 500, day
         fields = read_form(client, path, path) | {"do": "save", "valid_to": day}
         assert client.post(path, data=fields, headers=OWN).status_code < 500, day
 

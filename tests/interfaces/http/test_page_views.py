@@ -113,6 +113,17 @@ def test_an_undo_is_undone_with_the_next_click(client: TestClient, memory: Memor
     assert texts(memory) == ["Deploys on Friday"]
 
 
+def test_a_night_of_more_than_a_thousand_changes_is_undone(client: TestClient, memory: Memory) -> None:
+    batches = []
+    for part in range(2):
+        memory.save_many([f"Host {part}-{number} runs Debian" for number in range(600)])
+        batches.append(str(memory.history.log(newest_first=True, limit=1)[0].batch))
+    address = f"/undo?batch={batches[0]}&batch={batches[1]}"
+    assert "1,200" in see(client, address).text
+    client.post("/undo", data={"batch": batches}, headers=OWN)
+    assert memory.list() == []
+
+
 # -- memories ----------------------------------------------------------------------------------------------
 
 

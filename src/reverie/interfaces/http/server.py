@@ -86,28 +86,6 @@ class Overview(NamedTuple):
     scopes: Mapping[str, int]
 
 
-class _Overviews:
-    """Overviews by scope; that of a large memory may be a moment old."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._kept: dict[str, tuple[object, float, Overview]] = {}
-
-    def __call__(self, view: ScopedMemory, version: object) -> Overview:
-        """Return the overview of a scope as of a version, or of a large scope as of an earlier one."""
-        now = time.monotonic()
-        if (kept := self._kept.get(view.scope)) is not None:
-            is_recent = kept[2].counts.live >= LARGE and now - kept[1] < REFRESH_S
-            if kept[0] == version or is_recent:
-                return kept[2]
-        subjects, scopes = view.subjects, self._memory.scoped(EVERY_SCOPE).scopes()
-        made = Overview(subjects.counts(), subjects.list(), view.page(), scopes)
-        if len(self._kept) >= _MOST_OVERVIEWS:
-            self._kept.clear()
-        self._kept[view.scope] = version, now, made
-        return made
-
-
 class RepeatedRequests:
     """Requests with an `Idempotency-Key`, so that a repeated one is not done twice. Safe to use from several threads.
 
@@ -252,7 +230,7 @@ class HttpServer:
         self._probe = lru_cache(maxsize=1)(self._write_probe)
         self._measure_folder = lru_cache(maxsize=1)(lambda _: compute_folder_size(memory.path))
         self._began_at = time.monotonic()
-        self._overviews = _Overviews(memory)
+        self._overviews: dict[str, tuple[object, float, Overview]] = {}
         self.metrics = Metrics(self)
 
     def stop(self) -> None:
@@ -285,7 +263,17 @@ class HttpServer:
     def overview(self, view: ScopedMemory) -> Overview:
         """Return the counts of a scope and its living page; of a large memory perhaps as they were a moment ago."""
         day = self.memory.now().astimezone(self.memory.settings.zone).date()
-        return self._overviews(view, (self.memory.history.sequence(), day))
+        version, now = (self.memory.history.sequence(), day), time.monotonic()
+        if (kept := self._overviews.get(view.scope)) is not None:
+            is_recent = kept[2].counts.live >= LARGE and now - kept[1] < REFRESH_S
+            if kept[0] == version or is_recent:
+                return kept[2]
+        subjects, scopes = view.subjects, self.memory.scoped(EVERY_SCOPE).scopes()
+        made = Overview(subjects.counts(), subjects.list(), view.page(), scopes)
+        if len(self._overviews) >= _MOST_OVERVIEWS:
+            self._overviews.clear()
+        self._overviews[view.scope] = version, now, made
+        return made
 
     def drop_uploads(self) -> None:
         """Remove the uploaded files: each is alone in its folder."""
