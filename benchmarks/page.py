@@ -38,7 +38,6 @@ _ADDRESSES = (
     "/memories?state=archived",
     "/memories?state=ended",
     "/memories?about={name}",
-    "/history?subject=turn",
     "/what-if?message={words}",
     "/undo?batch={batch}",
     "/forget/preview?ids={id}",

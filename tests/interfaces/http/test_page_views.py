@@ -445,6 +445,23 @@ def test_what_is_cleared_stays(client: TestClient, memory: Memory) -> None:
     assert texts(memory) == [keep.content]
 
 
+def test_what_goes_with_the_chosen_items_is_erased_at_the_first_attempt(
+    client: TestClient, memory: Memory
+) -> None:
+    notes = " ".join(f"Stop {number} was served." for number in range(80))
+    memory.pages.append("HISTORY.md", f"[2026-11-06 08:06] {notes} Leon Marsh drove van 2 on that day.")
+    memory.session("chat").add("user", "We decided that Leon Marsh drives van 2 on Tuesdays.")
+    memory.session("chat").add("assistant", "Leon Marsh drives van 2 on Tuesdays, noted.")
+    memory.save("The depot is in Marsh Lane, where Leon Marsh drives van 2 on Tuesdays")
+    memory.save("Leon Marshall drives van 3")
+    preview = client.get("/forget/preview?what=Leon+Marsh")
+    fields, total = read_fields(preview.text, "/forget"), re.search(r"Type (\d+) to confirm", preview.text)
+    assert total is not None
+    assert "erased for good" in send(client, "/forget", **fields | {"count": total[1]}).text
+    assert memory.search("Leon Marsh", mode="literal", limit=2)[0].content == "Leon Marshall drives van 3"
+    assert "Leon Marsh " not in memory.pages.read("HISTORY.md")
+
+
 def test_a_request_of_a_conversation_is_looked_at_or_dropped(client: TestClient, memory: Memory) -> None:
     memory.save("Leon Marsh drove van 2")
     request = memory.forget_requests.propose("Leon Marsh")

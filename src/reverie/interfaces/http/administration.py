@@ -104,7 +104,7 @@ def _forget(call: Call, asked: schemas.ForgetInput, *, dry_run: bool) -> tuple[E
     """Return what an erasure erases, and a digest of that."""
     named = asked.model_dump(exclude={"ids", "digest"})
     report = call.memory.admin.forget(*asked.ids, **named, dry_run=dry_run)
-    items = [[each.subject, each.id, each.fate] for each in (*report.going, *report.left)]
+    items = sorted([each.subject, each.id, each.fate] for each in (*report.going, *report.left))
     return report, hashlib.sha256(json.dumps(items).encode()).hexdigest()[:32]
 
 

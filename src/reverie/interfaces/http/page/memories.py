@@ -363,14 +363,14 @@ def _narrow(order: dict[str, Any], report: dict[str, Any], chosen: set[str]) -> 
 
 def _find_sure(call: Call, order: dict[str, Any], report: dict[str, Any]) -> set[str]:
     """Return the ids of the items that have the text as words of their own, not as a part of longer words."""
-    ids = {each["id"]: each for each in report["going"] if each["subject"] in _SELECTABLE}
+    ids = {each["id"] for each in report["going"] if each["subject"] in _SELECTABLE}
     what = order.get("match", "")
     if not (what[:1].isalpha() and what[:1].lower() != what[:1].upper()):
-        return set(ids)  # a number, or a script without spaces between words
+        return ids  # a number, or a script without spaces between words
     pattern = re.compile(rf"(?<!\w){re.escape(what)}(?!\w)", re.IGNORECASE)
     reader = call.memory.scoped(EVERY_SCOPE)
-    values = ((name, reader.get(name) or reader.get_turn(name), item) for name, item in ids.items())
-    return {name for name, value, item in values if pattern.search(value.content if value else item["text"])}
+    values = {name: reader.get(name) or reader.get_turn(name) or reader.get_paragraph(name) for name in ids}
+    return {name for name, value in values.items() if value is not None and pattern.search(value.content)}
 
 
 def _draw_preview(
@@ -386,5 +386,5 @@ def _draw_preview(
     left = [each for each in items if (each["subject"], each["id"]) not in going]
     what = order.get("match") or order.get("session") or order.get("scope") or ""
     shown: dict[str, Any] = {"what": what, "order": order, "counted": counted, "left": left, "alert": alert}
-    selectable = {each["id"] for each in items if each["subject"] in _SELECTABLE}
+    selectable = checked | {each["id"] for each in left if each["subject"] in _SELECTABLE}
     return Screen("forget-preview.html", status=409 if alert else 200, **shown, selectable=selectable)
