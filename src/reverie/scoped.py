@@ -486,7 +486,6 @@ class ScopedMemory(MemoryReader):
             scope=self.scope,
             origin=origin,
             determine_origin=determine_origin,
-            zone=self.settings.zone,
         )
 
     def documents(self, *, actor: str = "agent", determine_origin: OriginFunction | None = None) -> Documents:

@@ -240,7 +240,7 @@ class Session:
     def _use(self, writer: StoreWriter) -> None:
         """Read and write another store, and drop what was read; the caller holds the lock."""
         self._writer, self._store = writer, writer.store
-        self._gatherer = replace(self._gatherer, store=writer.store, latest_rules=None)
+        self._gatherer = replace(self._gatherer, store=writer.store)
         self.discard()
 
     # -- reading ---------------------------------------------------------------------------------------

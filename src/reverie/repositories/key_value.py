@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta
 from enum import Enum
 from json.encoder import encode_basestring
 from types import MappingProxyType
@@ -31,7 +31,6 @@ from reverie.domain.record import (
     ORIGINS,
     Origin,
     Record,
-    note_dates,
     validate_choice,
     validate_record,
 )
@@ -56,7 +55,7 @@ _LEAST_GAIN = timedelta(minutes=1)
 _HOW = "kept-how"
 _VALUE = "kept-value"
 _OURS = defer_regex(r"kept(-how|-value(-\d+)?)?")
-_PART_SIZES = (50_000, 47_000, 44_000, 41_000)
+_PART_SIZE = 50_000
 _UNPRINTED = defer_regex(r"[\x7f\ud800-\udfff]")
 _NOT_IN_A_CATEGORY = defer_regex(r"[^A-Za-z0-9_-]|(?<=-)-")
 _LONGEST_LABEL = 48
@@ -157,7 +156,6 @@ class KeyValueStore(WritingRepository):
         scope: str = "",
         origin: Origin = "agent",
         determine_origin: OriginFunction | None = None,
-        zone: tzinfo = UTC,
     ) -> None:
         """Keep values in a store; `Memory.key_value` is the usual way.
 
@@ -169,7 +167,6 @@ class KeyValueStore(WritingRepository):
             origin: The origin of the values.
             determine_origin: Returns the origin of a text with its labels, if a conversation is known; the less
                 trusted of the two counts.
-            zone: The owner's time zone, for dates such as "yesterday".
 
         Raises:
             InvalidInput: name, scope or origin is not of its form.
@@ -182,7 +179,6 @@ class KeyValueStore(WritingRepository):
         self._determine_origin = determine_origin
         self._clock = writer.clock
         self._searching = searching
-        self._zone = zone
 
     # -- one value ---------------------------------------------------------------------------------------
 
@@ -393,7 +389,7 @@ class KeyValueStore(WritingRepository):
         if self._determine_origin is not None:
             said = self._determine_origin(record.content, labels=[*put.namespace, put.key])
             record = replace(record, origin=least_trusted(origin, said))
-        return validate_record(note_dates(record, now, self._zone))
+        return validate_record(record)
 
     def _build_filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
         category = _build_category(self.name, namespace)
@@ -556,12 +552,11 @@ def _redact_document(document: str, redactor: Redactor) -> str:
 
 
 def _split_document(document: str, redactor: Redactor) -> list[str]:
-    """Split the document into parts that are short enough; no cut makes a part look like a secret."""
-    for size in _PART_SIZES:
-        parts = [document[at : at + size] for at in range(0, len(document), size)]
-        if all(redactor.text(part) == part for part in parts):
-            return parts
-    raise InvalidInput("a value holds what looks like a secret: leave it out, or put it in parts")
+    """Split the document into parts that are short enough."""
+    parts = [document[at : at + _PART_SIZE] for at in range(0, len(document), _PART_SIZE)]
+    if any(redactor.text(part) != part for part in parts):
+        raise InvalidInput("a value holds what looks like a secret: leave it out, or put it in parts")
+    return parts
 
 
 def _encode_document(value: object) -> str:

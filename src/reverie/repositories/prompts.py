@@ -71,7 +71,6 @@ class PackGatherer:
         clock: The clock.
         read_static: Returns profile, pages and daily notes for some scopes.
         read_entries: Returns the working memory of the session.
-        latest_rules: The last result of `retrieval.retrieve_standing`, with what it depends on.
     """
 
     store: Store
@@ -80,7 +79,6 @@ class PackGatherer:
     clock: Clock
     read_static: Callable[[Sequence[str]], StaticContext]
     read_entries: Callable[[], Sequence[Entry]]
-    latest_rules: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
 
     def gather(
         self,
@@ -147,15 +145,11 @@ class PackGatherer:
         )
 
     def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
-        """Return the records that are in every prompt now; read again when the store has changed."""
-        key = self.store.sequence(), scopes
-        if self.latest_rules is None or self.latest_rules[0] != key:
-            found = retrieval.retrieve_standing(self.recaller, self.settings, scopes)
-            self.latest_rules = key, found
+        """Return the records that are in every prompt now."""
         holding = Filter(alive_at=now, valid_at=now)
         return tuple(
             record
-            for record in self.latest_rules[1]
+            for record in retrieval.retrieve_standing(self.recaller, self.settings, scopes)
             if is_record_allowed(holding, record) and (record.until is None or record.until >= now)
         )
 
