@@ -37,7 +37,7 @@ FURTHER = (Worker, MemoryFolder, KeyValueStore, PromptLog, SubjectIndex)
 """Classes that a user meets as attributes of public ones."""
 INTERNAL = {
     *(f"MemoryFolder.{name}" for name in ("start", "close", "hurry", "notice", "notice_erasure", "restore")),
-    *(f"KeyValueStore.{name}" for name in ("plan", "touch", "reading")),
+    *(f"KeyValueStore.{name}" for name in ("touch", "reading")),
     *("Change.invert", "Entry.to_searchable_text", "FieldChange.lines"),
 }
 """Methods that the memory and its adapters call, and no user."""

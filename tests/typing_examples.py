@@ -164,7 +164,6 @@ def frameworks(memory: Memory) -> None:
     conversation: AgentsSession = ReverieSession("cli:1", memory.scoped("user:alice"))
     tool: BetaAbstractMemoryTool = ReverieMemoryTool(memory, cache_control={"type": "ephemeral"})
     functions: list[FunctionTool] = tools_for(memory.tools())
-    assert_type(memory.scoped("").documents().read(("a.md",)), str | None)
     ReverieSession("cli:1", "a folder")  # type: ignore[arg-type]
     del conversation, tool, functions
 

@@ -673,7 +673,7 @@ export interface Api {
   settleConflict(body: SettlementInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: MemoryRecord }>>;
   /** List the changes of a record, the oldest first. */
   getRecordHistory(id: string, options?: { scope?: string } & Options): Promise<Result<JournalPage>>;
-  /** Return where a record comes from, and its later changes. */
+  /** Return where a record comes from. */
   getRecordBlame(id: string, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the difference between two versions of a record; by default that of its last change. */
   getRecordDiff(id: string, options?: { scope?: string; a?: number | string | null; b?: number | string | null } & Options): Promise<Result<{ [name: string]: unknown }>>;

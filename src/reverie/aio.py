@@ -19,7 +19,6 @@ from reverie.admin.history import History, Journal
 from reverie.consolidation.worker import Worker
 from reverie.memory import Memory
 from reverie.reader import MemoryReader
-from reverie.repositories.documents import Documents
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
 from reverie.repositories.prompts import PromptLog
@@ -34,7 +33,6 @@ CLASSES: dict[type, dict[str, str]] = {
     Toolset: {},
     WorkingMemory: {},
     KeyValueStore: {},
-    Documents: {},
     Pages: {},
     Journal: {},
     History: {},
@@ -52,7 +50,7 @@ CLASSES: dict[type, dict[str, str]] = {
 
 PLAIN = frozenset(
     {
-        *("now", "scoped", "documents", "tool", "openai", "openai_responses", "anthropic", "mcp"),
+        *("now", "scoped", "tool", "openai", "openai_responses", "anthropic", "mcp"),
         *("only", "without", "reading", "renamed", "prefixed", "approved"),
     }
 )

@@ -287,11 +287,6 @@ class Memory(ScopedMemory):
             memory.dreams.start()
         return memory
 
-    def refresh_files(self) -> None:
-        """Import what a person changed in the files."""
-        if self.folder is not None:
-            self.folder.refresh()
-
     def flush(self) -> bool:
         """Write the readable files of all changes now, rather than a moment later.
 

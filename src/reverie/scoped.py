@@ -48,7 +48,6 @@ from reverie.stores.telemetry import describe_records, trace
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
-    from reverie.repositories.documents import Documents
     from reverie.repositories.key_value import KeyValueStore
     from reverie.tools import Toolset
 
@@ -488,24 +487,9 @@ class ScopedMemory(MemoryReader):
             determine_origin=determine_origin,
         )
 
-    def documents(self, *, actor: str = "agent", determine_origin: OriginFunction | None = None) -> Documents:
-        """Return the memory as text files (`reverie.repositories.documents`).
-
-        Args:
-            actor: Author of the changes in the journal.
-            determine_origin: Function that returns the origin of a text to be written, such as
-                `Session.determine_origin`. Text of a tool is kept out of prompts. None where origins are not known.
-        """
-        from reverie.repositories.documents import STORE_NAME, Documents  # here: few agents keep files
-
-        own = self.acting(actor)
-        return Documents(
-            own._parts.writer,
-            pages=Pages(own._parts.writer, settings=self.settings),
-            items=own.key_value(STORE_NAME),
-            look=self._parts.refresh_files,
-            determine_origin=determine_origin,
-        )
+    def refresh_files(self) -> None:
+        """Import what a person changed in the files."""
+        self._parts.refresh_files()
 
     # -- inside ------------------------------------------------------------------------------------------
 

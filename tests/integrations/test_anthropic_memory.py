@@ -16,9 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
+from reverie.files.rebuild import rebuild
 from reverie.integrations import anthropic_memory
 from reverie.integrations.anthropic_memory import AsyncReverieMemoryTool, ReverieMemoryTool
 from reverie.scoped import ScopedMemory
+from reverie.search.analyzer import analyze
 
 View = Callable[[Memory], Memory | ScopedMemory]
 
@@ -336,3 +338,49 @@ def test_the_asynchronous_tool_does_the_same(memory: Memory) -> None:
         ("delete", {"path": "/memories/b"}, "Successfully deleted /memories/b"),
     ):
         assert answer in str(asyncio.run(tool.call({"command": command, **fields})))
+
+
+# -- files -----------------------------------------------------------------------------------------------
+
+
+def test_an_edit_is_made_from_what_is_there_at_that_moment(tool: ReverieMemoryTool) -> None:
+    done(tool, "create", path="/memories/a.md", file_text="1")
+    calls = []
+
+    def plan(present: Any) -> dict[tuple[str, ...], str]:
+        calls.append(present[("a.md",)])
+        if len(calls) == 1:
+            done(tool, "str_replace", path="/memories/a.md", old_str="1", new_str="12")
+        return {("a.md",): f"{present[('a.md',)]}3"}
+
+    tool._change(plan, "write")
+    assert calls == ["1", "12"]
+    assert "123" in done(tool, "view", path="/memories/a.md")
+
+
+@pytest.mark.parametrize("view", [whole, of_alice])
+def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, view: View) -> None:
+    names = [
+        "to do/list of things.txt",
+        ".hidden/.x",
+        "x.tmp/a.md",
+        "x.bak/y.swp",
+        "ü/ß.md",
+        "a..md",
+        "x.json",
+    ]
+    names += ["e.jsonl", "con", "a/b/c/d/e/f.md"]
+    with Memory.open(tmp_path) as memory:
+        tool = ReverieMemoryTool(view(memory))
+        for name in names:
+            done(tool, "create", path=f"/memories/{name}", file_text=f"text of {name}")
+        assert memory.flush()
+        assert memory.admin.doctor().findings == ()
+    (tmp_path / "reverie.db").rename(tmp_path / "gone.db")
+    for each in ("reverie.db-wal", "reverie.db-shm"):
+        (tmp_path / each).unlink(missing_ok=True)
+    rebuild(tmp_path, analyse=analyze)
+    with Memory.open(tmp_path) as memory:
+        tool = ReverieMemoryTool(view(memory))
+        for name in names:
+            assert f"text of {name}" in done(tool, "view", path=f"/memories/{name}")

@@ -1,7 +1,9 @@
 """Claude's memory tool `memory_20250818` over a memory.
 
-Claude sees a folder `/memories`; its files are `reverie.repositories.documents`. Paths, answers and errors
-are in the words that Claude was taught. Every change is one transaction by `agent`.
+Claude sees a folder `/memories`. In the shared scope its files are the pages, the logs (read-only), and values of a
+key-value store for names that a page cannot have, such as `list.txt`. In another scope they are values of that scope,
+and the pages can be read under `shared`. Nothing opens a file on the disk, so links there lead nowhere. Paths, answers
+and errors are in the words that Claude was taught. Every change is one transaction by `agent`.
 """
 
 from __future__ import annotations
@@ -9,13 +11,21 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from reverie.domain.change import Operation
 from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, is_page_name
+from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, escape_output, to_stored_edit
-from reverie.repositories.documents import Documents, Parts, Texts, normalize_line_ends, parse_path
+from reverie.domain.text.validation import validate_raw_text
+from reverie.repositories.key_value import PutItem
 from reverie.scoped import ScopedMemory
+from reverie.stores.writer import retry_conflicts
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -34,7 +44,21 @@ ROOT = "/memories"
 LONGEST_SHOWN = 2_000_000
 """Characters of a file that are shown at once, line numbers included; no page has as many."""
 
-_T = TypeVar("_T")
+MAX_PATH_CHARS = 200
+"""Characters of a path below the root."""
+
+Parts = tuple[str, ...]
+"""A path below the root, name by name; empty for the root itself."""
+
+Texts = Mapping[Parts, str | None]
+"""Texts of files by path; None for no file."""
+
+_STORE = "memory-files"
+_SHARED = "shared"
+_LINE_ENDS = defer_regex(r"\r\n?")
+_ENCODED = defer_regex(r"%(?:25|2[ef]|5c)", re.IGNORECASE)  # a percent sign, dot, slash or backslash
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_LIKE_SLASHES_AND_DOTS = frozenset("\\∕⁄⧸╱⟋／∖⧵⧹⟍﹨＼․‥…．｡。﹒")
 _AROUND = 2  # lines shown before and after a change
 _DEPTH = 2
 _UNITS = "BKMG"
@@ -47,14 +71,16 @@ class _Commands:
     """Commands of the tool. They raise a `ToolError` for what Claude can act on."""
 
     def __init__(self, memory: ScopedMemory, session: Session | None) -> None:
-        origin_of = None if session is None else session.determine_origin
-        self._files: Documents = memory.documents(actor="agent", determine_origin=origin_of)
+        self._memory = memory.acting("agent")
+        self._items = self._memory.key_value(_STORE)
+        self._determine_origin = None if session is None else session.determine_origin
+        self._above = (_SHARED,) if memory.scope else ()
 
     def view(self, command: Any) -> str:
         """Return a file with line numbers, or the contents of a folder, two levels deep."""
         path = _require_text(command, "path")
         parts = _parse_path(path)
-        found = self._call_files(self._files.find, parts)
+        found = self._find(parts)
         if parts not in found:
             if parts and not found:
                 raise ToolError(_INVALID.format(path))
@@ -69,7 +95,7 @@ class _Commands:
                 f"Please pass a shorter view_range, such as [{max(1, len(lines) - 200)}, -1]."
             )
         content = f"Here's the content of {path} with line numbers:\n{shown}"
-        return content if self._call_files(self._files.is_confirmed, parts) else f"{content}\n{_DOUBTED}"
+        return content if self._is_confirmed(parts) else f"{content}\n{_DOUBTED}"
 
     def create(self, command: Any) -> str:
         """Create a file."""
@@ -81,13 +107,13 @@ class _Commands:
                 raise ToolError(f"File {path} already exists")
             return {parts: text}
 
-        self._call_files(self._files.change, plan, "write")
+        self._change(plan, "write")
         return f"File created successfully at: {path}"
 
     def str_replace(self, command: Any) -> str:
         """Replace a text that occurs once in a file."""
         path = _require_text(command, "path")
-        old, new = (normalize_line_ends(_require_text(command, name)) for name in ("old_str", "new_str"))
+        old, new = (_normalize_line_ends(_require_text(command, name)) for name in ("old_str", "new_str"))
         changed: list[int] = []
 
         def change(text: str) -> str:
@@ -130,7 +156,7 @@ class _Commands:
                     f"Invalid `insert_line` parameter: {place}. "
                     f"It should be within the range [0, {len(lines)}]."
                 )
-            after = "\n".join([*lines[:place], normalize_line_ends(text).rstrip("\n"), *lines[place:]])
+            after = "\n".join([*lines[:place], _normalize_line_ends(text).rstrip("\n"), *lines[place:]])
             return after if after.endswith("\n") else f"{after}\n"
 
         self._edit_file(path, change)
@@ -148,7 +174,7 @@ class _Commands:
                 raise ToolError(_MISSING.format(path))
             return dict.fromkeys(gone)
 
-        self._call_files(self._files.change, plan, "delete")
+        self._change(plan, "delete")
         return f"Successfully deleted {path}"
 
     def rename(self, command: Any) -> str:
@@ -167,7 +193,7 @@ class _Commands:
                 raise InvalidInput("a folder cannot be moved into itself: choose another path")
             return dict.fromkeys(files) | {(*others, *each[len(parts) :]): files[each] for each in files}
 
-        self._call_files(self._files.change, plan, "rename")
+        self._change(plan, "rename")
         return f"Successfully renamed {old} to {new}"
 
     # -- inside ------------------------------------------------------------------------------------------
@@ -182,26 +208,125 @@ class _Commands:
                 raise ToolError(f"The path {path} is not a file." if is_folder else _INVALID.format(path))
             return {parts: change(text)}
 
-        self._call_files(self._files.change, plan, "write")
-        return self._call_files(self._files.read, parts) or ""
+        self._change(plan, "write")
+        return self._find(parts)[parts]
 
     def _list_folder(self, path: str, parts: Parts) -> str:
-        found = self._call_files(lambda: self._files.listed(parts, depth=_DEPTH))
-        lines = [f"{_format_size(sum(each.size for each in found if len(each.path) == 1))}\t{path}"]
-        for each in found:
-            name = f"{'/'.join(each.path)}{'/' if each.folder else ''}"
-            lines.append(f"{_format_size(each.size)}\t{path}/{escape_output(name)}")
+        files = {each[len(parts) :]: text for each, text in self._find(parts).items()}
+        sizes: Counter[Parts] = Counter()
+        for inside, text in files.items():
+            for end in range(1, min(len(inside), _DEPTH) + 1):
+                sizes[inside[:end]] += len(text.encode())
+        shown = sorted(each for each in sizes if not any(map(_is_hidden, each)))
+        lines = [f"{_format_size(sum(sizes[each] for each in shown if len(each) == 1))}\t{path}"]
+        for inside in shown:
+            name = f"{'/'.join(inside)}{'' if inside in files else '/'}"
+            lines.append(f"{_format_size(sizes[inside])}\t{path}/{escape_output(name)}")
         header = (
             f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
         )
         return "\n".join([header, *lines])
 
-    def _call_files(self, ask: Callable[..., _T], *given: Any) -> _T:
-        """Call the documents, and raise their refusals as `ToolError`."""
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _find(self, path: Parts = ()) -> dict[Parts, str]:
+        """Return the file at a path with its text, or all files in the folder there."""
+        self._memory.refresh_files()
+        files = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in self._items.items()}
+        for name, text in self._memory.pages.texts().items():
+            files[(*self._above, *name.split("/"))] = f"{text}\n" if is_log(name) else text
+        return {at: text for at, text in files.items() if at[: len(path)] == path}
+
+    def _change(self, plan: Callable[[Texts], Texts], operation: Operation) -> None:
+        """Change files in one transaction, which overwrites no text of another writer.
+
+        Args:
+            plan: Returns the new texts by path, None for a file to be removed, for the present texts of all files. It
+                is called again after a lost race.
+            operation: The operation, for the journal.
+        """
+
+        def attempt(_: int) -> None:
+            present = self._find()
+            after = {path: text and _normalize_line_ends(text) for path, text in plan(present).items()}
+            before = {path: present.get(path) for path in after}
+            if after != before:
+                self._check_names(present | after, after)
+                self._commit(before, after, operation)
+
         try:
-            return ask(*given)
+            retry_conflicts(attempt, read_state=self._find)
         except (InvalidInput, NotFound, Conflict) as error:
             raise ToolError(f"Nothing was done: {error}.") from None
+
+    def _check_names(self, files: Texts, changed: Texts) -> None:
+        """Raise `InvalidInput` if files cannot have the names that they would have after a change."""
+        left = {path for path, text in files.items() if text is not None}
+        folders = (path[:end] for path in left for end in range(1, len(path)))
+        if file := next((each for each in folders if each in left), None):
+            raise InvalidInput(f"{'/'.join(file)!r} is a file, and files cannot lie in it")
+        for path in changed:
+            name = "/".join(path)
+            if len(name) > MAX_PATH_CHARS:
+                raise InvalidInput(f"the path is too long: at most {MAX_PATH_CHARS} characters are allowed")
+            if self._is_page(path) and (self._above or is_log(name)):
+                raise InvalidInput(f"{name!r} is read-only here: write a separate file outside of it")
+
+    def _commit(self, before: Texts, after: Texts, operation: Operation) -> None:
+        origin = self._determine_change_origin(before, after)
+        pages, puts, expected = {}, [], {}
+        for path, text in after.items():
+            old, (*folder, key) = before[path], path
+            if text is not None:
+                validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
+            if self._is_page(path):
+                pages["/".join(path)] = text
+                continue
+            value = None if text is None else {"text": text}
+            puts.append(PutItem(namespace=tuple(folder), key=key, value=value, origin=origin))
+            expected[puts[-1].place] = None if old is None else {"text": old}
+        known = {"/".join(path): text for path, text in before.items()}
+        beside = functools.partial(self._memory.pages.plan, pages, known)
+        self._items.put_many(puts, expected=expected, operation=operation, beside=beside)
+
+    def _is_page(self, path: Parts) -> bool:
+        """Return whether the file at a path is, or would be, a page or log."""
+        if self._above:
+            return path[:1] == self._above
+        name = "/".join(path)
+        # The readable folder does not look into folders that editors may have left behind, such as `x.tmp`.
+        is_plain = not any("." in folder for folder in path[:-1])
+        return is_page_name(name) and (is_plain or name in self._memory.pages.names())
+
+    def _is_confirmed(self, path: Parts) -> bool:
+        """Return whether a file is of a trusted origin, as far as that is known."""
+        found = None if self._is_page(path) else self._items.get(path[:-1], path[-1])
+        return found is None or found.origin not in UNTRUSTED
+
+    def _determine_change_origin(self, before: Texts, after: Texts) -> Origin | None:
+        """Return `tool` for a change that rests on what a tool said; None for the origin of the store.
+
+        Only lines that no text had before count, and paths of new files.
+
+        Raises:
+            InvalidInput: such a text would get into a confirmed file, or into the page of every prompt.
+        """
+        known = {line for text in before.values() for line in (text or "").splitlines()}
+        rows = [line for text in after.values() for line in (text or "").splitlines() if line not in known]
+        added = "\n".join(rows).strip()
+        labels = ["/".join(path) for path, text in after.items() if text is not None and before[path] is None]
+        is_doubted = any(text is not None and not self._is_confirmed(path) for path, text in before.items())
+        if self._determine_origin is not None and (added or labels):
+            is_doubted |= self._determine_origin(added, labels=labels) in UNTRUSTED
+        for path, text in after.items() if is_doubted else ():
+            is_page, old = self._is_page(path), before[path]
+            is_trusted = path == (MEMORY,) if is_page else old is not None and self._is_confirmed(path)
+            if is_trusted and text not in (None, old):
+                raise InvalidInput(
+                    f"this text rests on what a tool said, which is not confirmed, and {'/'.join(path)!r} does not: "
+                    "write it into a separate file, or ask the owner"
+                )
+        return "tool" if is_doubted else None
 
 
 class ReverieMemoryTool(_Commands, BetaAbstractMemoryTool):
@@ -263,14 +388,41 @@ def _select_under(files: Texts, path: Parts) -> Texts:
     return {each: text for each, text in files.items() if each[: len(path)] == path}
 
 
+def _normalize_line_ends(text: str) -> str:
+    return _LINE_ENDS.sub("\n", text)
+
+
 def _parse_path(path: str) -> Parts:
-    """Return the parts of a path below `/memories`. Raise `ToolError` for another path."""
+    """Return the names of a path below `/memories`, without empty ones and `.`.
+
+    Raises:
+        ToolError: it leads out of the root, or could be taken for one that does: it has `..`, also percent-encoded, a
+            backslash, or characters that look like these or are invisible.
+    """
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path must start with {ROOT}, got: {path}")
-    try:
-        return parse_path(path.removeprefix(ROOT))
-    except InvalidInput as error:
-        raise ToolError(f"Path {path} would escape {ROOT} directory ({error})") from None
+    text = unicodedata.normalize("NFC", path.removeprefix(ROOT))
+    parts = tuple(part for part in text.split("/") if part not in {"", "."})
+    why = ""
+    if ".." in parts or _ENCODED.search(text):
+        why = "the path leads out of the folder"
+    elif _LIKE_SLASHES_AND_DOTS & set(text):
+        why = "the path has a character that looks like a slash or a dot, or a backslash"
+    elif _has_unseen(text):
+        why = "the path has a character that cannot be seen"
+    elif any(part != part.strip() for part in parts):
+        why = "a name in the path begins or ends with a blank"
+    if why:
+        raise ToolError(f"Path {path} would escape {ROOT} directory ({why})")
+    return parts
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or _has_unseen(name)
+
+
+def _has_unseen(text: str) -> bool:
+    return any(unicodedata.category(sign) in _UNSEEN for sign in text)
 
 
 def _require_text(command: Any, name: str) -> str:

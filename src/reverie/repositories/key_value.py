@@ -28,6 +28,7 @@ from reverie.domain.provenance import OriginFunction, least_trusted
 from reverie.domain.record import (
     HOME_LAYERS,
     LONGEST_CONTENT,
+    NOTHING,
     ORIGINS,
     Origin,
     Record,
@@ -214,40 +215,42 @@ class KeyValueStore(WritingRepository):
 
     # -- several -----------------------------------------------------------------------------------------
 
-    def put_many(self, puts: Iterable[PutItem]) -> None:
+    def put_many(
+        self,
+        puts: Iterable[PutItem],
+        *,
+        expected: Mapping[Place, Mapping[str, Any] | None] = NOTHING,
+        operation: Operation | None = None,
+        beside: Callable[[], Sequence[Change]] = tuple,
+    ) -> None:
         """Store and remove several values in one transaction; of two with one key the last counts.
 
         Args:
             puts: The items; one without a value removes the present one.
+            expected: The values that some addresses must still have, None for no value: for new values that were
+                made from those that were read.
+            operation: The operation, for the journal; None for `put` or `delete`.
+            beside: Returns further changes of the transaction, such as `Pages.plan`.
 
         Raises:
             InvalidInput: one of them is not of its form; nothing was changed.
+            Conflict: an address has another value than expected.
         """
         wanted = validate_values(puts, name="puts", of="PutItem")
         if wrong := [put for put in wanted if not isinstance(put, PutItem)]:
             raise InvalidInput(f"puts has {quote_value(wrong[0])}: pass a list of PutItem")
-        operation: Operation = "delete" if all(put.value is None for put in wanted) else "put"
-        self._commit(lambda: self.plan(wanted), operation=operation)
+        usual: Operation = "delete" if all(put.value is None for put in wanted) else "put"
+        self._commit(lambda: [*beside(), *self._plan(wanted, expected)], operation=operation or usual)
 
-    def plan(
-        self, puts: Iterable[PutItem], expected: Mapping[Place, Mapping[str, Any] | None] | None = None
+    def _plan(
+        self, puts: Iterable[PutItem], expected: Mapping[Place, Mapping[str, Any] | None]
     ) -> list[Change]:
-        """Return the changes of `put_many`, to be committed together with others.
-
-        Args:
-            puts: The items.
-            expected: The values that some addresses must still have, None for no value: for new values that were
-                made from those that were read.
-
-        Raises:
-            InvalidInput: an item is not of its form.
-            Conflict: an address has another value than expected.
-        """
+        """Return the changes of `put_many`."""
         now = self._clock()
         wanted = {put.place: put for put in puts}
         records = self._fetch_records(wanted)
         present = {place: item.value for place, each in records.items() if (item := self._read(each, now))}
-        if any(present.get(place) != value for place, value in (expected or {}).items()):
+        if any(present.get(place) != value for place, value in expected.items()):
             raise Conflict(f"a value of the key-value store {self.name!r} has been changed: read it again")
         changes = []
         for place, put in wanted.items():

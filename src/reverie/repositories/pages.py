@@ -7,7 +7,7 @@ transaction. Concurrent changes of a page are merged. `context.pack` decides wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
@@ -147,6 +147,11 @@ class Pages(WritingRepository):
         if self._living is not None and name == MEMORY:
             self._living.compose_if_quiet([""])
         return "".join(page.content for page in read_memory_pages(self._store, [name]))
+
+    def texts(self) -> dict[str, str]:
+        """Return all pages and logs by name; `MEMORY.md` as people wrote it, without the living page."""
+        logs = {name: self.read(name) for name in self._store.logs()}
+        return {page.name: page.content for page in self._store.pages()} | logs
 
     def paragraphs(self, name: str = HISTORY, *, start: int = 0) -> list[Paragraph]:
         """Return the paragraphs of a log in order; none for an unknown log.
@@ -358,6 +363,28 @@ class Pages(WritingRepository):
             return bool(there)
 
         return self._run_with_retries(attempt)
+
+    def plan(self, texts: Mapping[str, str | None], expected: Mapping[str, str | None]) -> list[Change]:
+        """Return the changes that give pages new texts, to be committed together with others.
+
+        Args:
+            texts: The new texts by name, as `texts` returns them; None removes a page.
+            expected: The texts that the pages must still have; None for no page.
+
+        Raises:
+            Conflict: a page has another text than expected.
+            InvalidInput: a page cannot have that name or text, or it is a log.
+        """
+        present, changes = {page.name: page for page in self._store.pages()}, []
+        for name, text in texts.items():
+            before = present.get(name)
+            if (None if before is None else before.content) != expected.get(name):
+                raise Conflict(f"page {name!r} has been changed: read it again")
+            if before is None:
+                refuse_twin(name, self.names())
+            page = None if text is None else Page(name=name, content=text, updated_at=self._resolve_moment())
+            changes.append(Change(before=before, after=page and validate_page(page)))
+        return changes
 
     # -- inside ------------------------------------------------------------------------------------------
 

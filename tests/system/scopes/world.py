@@ -99,7 +99,7 @@ def _archive(world: World, scoped: ScopedMemory, which: int) -> None:
 def _keep(world: World, scoped: ScopedMemory, text: str) -> None:
     scoped.scratchpad.set("note", text)
     scoped.key_value("app").put(("values",), "tone", {"text": text})
-    scoped.documents().change(lambda present: {("notes.txt",): text}, "write")
+    scoped.key_value("memory-files").put((), "notes.txt", {"text": text})
 
 
 def _write(world: World, scoped: ScopedMemory, text: str) -> None:
@@ -155,8 +155,8 @@ def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, st
         note(f"by category {query}", lambda q=query: scoped.search(q, category="project"))
         note(f"scratchpad {query}", lambda q=query: scoped.scratchpad.search(q))
         note(f"shelf {query}", lambda q=query: scoped.key_value("app").search(q))
-    note("documents", lambda: scoped.documents().listed(depth=5))
-    note("document", lambda: scoped.documents().read(("notes.txt",)))
+    note("files", lambda: [item.key for item in scoped.key_value("memory-files").items()])
+    note("file", lambda: scoped.key_value("memory-files").get((), "notes.txt"))
     note("newest", lambda: scoped.search(None))
     note("records", lambda: scoped.list(limit=None, archived=None))
     note("recent", lambda: scoped.list())
