@@ -28,7 +28,6 @@ from reverie.domain.provenance import OriginFunction, least_trusted
 from reverie.domain.record import (
     HOME_LAYERS,
     LONGEST_CONTENT,
-    NOTHING,
     ORIGINS,
     Origin,
     Record,
@@ -219,7 +218,7 @@ class KeyValueStore(WritingRepository):
         self,
         puts: Iterable[PutItem],
         *,
-        expected: Mapping[Place, Mapping[str, Any] | None] = NOTHING,
+        expected: Mapping[Place, Mapping[str, Any] | None] = MappingProxyType({}),
         operation: Operation | None = None,
         beside: Callable[[], Sequence[Change]] = tuple,
     ) -> None:
