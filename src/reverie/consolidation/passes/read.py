@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, tzinfo
+from itertools import accumulate
 from typing import Any
 
 from reverie.consolidation.answers import (
@@ -38,7 +39,7 @@ from reverie.consolidation.inputs import (
 from reverie.consolidation.inputs import split_sentences as split_lines
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder
-from reverie.consolidation.sentences import TRIGGER, is_likely_secret, split_sentences
+from reverie.consolidation.sentences import is_likely_secret, split_sentences
 from reverie.context.window import build_history_cursor, build_remembered_cursor
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
@@ -61,7 +62,7 @@ from reverie.domain.text.dates import find_dates, get_local_day
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import format_time
-from reverie.domain.text.tokenizer import find_language
+from reverie.domain.text.tokenizer import find_language, tokenize
 from reverie.domain.text.validation import clean_text, estimate_tokens
 from reverie.llm.protocol import ModelRequest
 from reverie.repositories.records import NewRecord
@@ -503,32 +504,40 @@ def _read_category(text: str) -> str | None:
 
 _LONGEST_PARAGRAPH = 4_000
 _LONGEST_QUOTED = 160
-_MAX_DECISIONS = 3
+_LONGEST_TOLD = 500
+_LONGEST_REPLY = 3  # words
 _STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 
 
 def build_headline(turns: Sequence[Turn]) -> str:
-    """Return what turns are about, by rule: the first request, the last answer, and stated decisions.
+    """Return what was said in turns, by rule: each message of the user with the answer to it, as far as the room goes.
 
-    Only trusted turns are quoted.
+    Only trusted turns are quoted. A message of few words, such as "Thanks!" or "OK.", tells nothing.
 
     Args:
         turns: The turns, the earliest first.
     """
-    said = [
-        turn
-        for turn in turns
-        if turn.role in {"user", "assistant"} and turn.content.strip() and turn.origin not in UNTRUSTED
-    ]
-    first = next((turn for turn in said if turn.role == "user"), None)
-    if first is None:
+    exchanges: list[list[str]] = []
+    for turn in turns:
+        text = " ".join(turn.content.split())
+        if not text or turn.origin in UNTRUSTED:
+            continue
+        if turn.role == "user":
+            exchanges.append([text])
+        elif turn.role == "assistant" and exchanges and len(exchanges[-1]) == 1:
+            exchanges[-1].append(text)
+    told = [" → ".join(_cut(text) for text in each if _is_telling(text)) for each in exchanges]
+    told = list(filter(None, told)) or [_cut(each[0]) for each in exchanges[:1]]
+    if not told:
         return f"{len(turns)} messages."
-    answers = [turn for turn in said if turn.role == "assistant" and turn.position > first.position]
-    quoted = [_cut(" ".join(turn.content.split())) for turn in (first, *answers[-1:])]
-    stated = (line for turn in said for line in split_lines(turn.content) if TRIGGER.search(line))
-    decided = [each for each in map(_cut, dict.fromkeys(stated)) if not any(each in text for text in quoted)]
-    parts = [" → ".join(quoted), *decided[:_MAX_DECISIONS]]
-    return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)
+    ends = [*accumulate(map(len, told))]
+    fitting = max(1, sum(end <= _LONGEST_TOLD for end in ends))
+    told[fitting:] = [f"… and {len(told) - fitting} more"] if fitting < len(told) else []
+    return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in told)
+
+
+def _is_telling(text: str) -> bool:
+    return len(tokenize(text)) > _LONGEST_REPLY
 
 
 def stamp_paragraph(text: str, at: datetime) -> str:
