@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from functools import cache, lru_cache
 from itertools import takewhile
 from math import exp, log, sqrt
@@ -18,7 +19,9 @@ from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import tells_of_change
-from reverie.domain.text.tokenizer import tokenize
+from reverie.domain.text.dates import find_dates
+from reverie.domain.text.languages import list_function_words
+from reverie.domain.text.tokenizer import find_language, tokenize
 
 _TYPICAL_RARITY = 0.85
 
@@ -81,6 +84,10 @@ class _Text(NamedTuple):
     is_negated: bool
     is_former: bool
     is_change: bool
+    content: frozenset[str]
+    """The words that are no function words, stemmed."""
+    topics: frozenset[str]
+    """Those of them that stand in no date."""
 
 
 @lru_cache(maxsize=4_096)
@@ -92,7 +99,11 @@ def _read(text: str) -> _Text:
             raw += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
         else:
             raw.append(word.casefold())
-    folded = text.casefold()
+    folded, language, function_words = text.casefold(), find_language(text), list_function_words()
+    content = frozenset(
+        tokenize(" ".join(word for word in spelled if word.casefold() not in function_words), language)
+    )
+    dates = (tokenize(text[day.at : day.stop], language) for day in find_dates(text, date.min))
     return _Text(
         words=tuple(dict.fromkeys(tokenize(text))),
         raw=tuple(raw),
@@ -101,6 +112,8 @@ def _read(text: str) -> _Text:
         is_negated=_NEGATION.search(folded) is not None,
         is_former=_FORMER.search(folded) is not None,
         is_change=tells_of_change(text),
+        content=content,
+        topics=content.difference(*dates),
     )
 
 
@@ -204,7 +217,9 @@ def judge_pair(
     likeness: float | None = None,
     context: PairContext = PairContext(),  # noqa: B008 - immutable
 ) -> PairChances:
-    """Return the probabilities of two texts; both are 0 for texts that share no word, or only such as "now".
+    """Return the probabilities of two texts; both are 0 for texts on two subjects.
+
+    Texts on one subject share a word that is no function word and no date, and another one or half of those of one.
 
     Args:
         old: The older text, at most `LONGEST` words.
@@ -212,13 +227,19 @@ def judge_pair(
         likeness: Cosine of their vectors; None without vectors.
         context: How the older one compares with others.
     """
-    if all(map(tells_of_change, set(_read(old).words).intersection(_read(new).words))):
+    if not _is_one_subject(_read(old), _read(new)):
         return PairChances(0.0, 0.0)
     model = _load()["words" if likeness is None else "vectors"]
     measures = measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness, context)
     repeats, replaces = (_compute_chance(model[name], measures) for name in ("repeats", "replaces"))
     total = max(1.0, repeats + replaces)
     return PairChances(repeats / total, replaces / total)
+
+
+def _is_one_subject(old: _Text, new: _Text) -> bool:
+    topics = {word for word in old.topics & new.topics if not tells_of_change(word)}
+    is_half = 2 * len(topics) >= min(len(old.topics), len(new.topics))
+    return bool(topics) and (is_half or new.is_change or len(old.content & new.content) > 1)
 
 
 def score_cues(old: str, new: str, weights: Mapping[str, float]) -> float:
