@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -204,3 +205,12 @@ def test_a_fact_neither_ends_nor_marks_a_rule(memory: Memory, clock: Clock) -> N
     say(memory, clock, "Convert olhao-3 from feet, and one bad gauge must never stop the rest.", kind="fact")
     memory.dreams.judge_pending()
     assert is_untouched(get(memory, rule))
+
+
+def test_no_search_waits_until_a_backlog_is_judged(memory: Memory, clock: Clock) -> None:
+    say(memory, clock, OLD)
+    judge = memory._judge
+    assert judge is not None
+    with ThreadPoolExecutor(1) as threads, judge._lock:
+        hits = threads.submit(memory.search, "How much is the rent?").result(20)
+    assert [hit.content for hit in hits] == [OLD]

@@ -100,13 +100,17 @@ class PairJudge:
     def prepare_search(self) -> None:
         """Judge pending records for a search, within `MAX_RECORDS` and `MAX_TIME_S`; a failure is only logged.
 
-        After more than `MAX_BACKLOG` changes, such as an import, the worker or the next dream judges them.
+        After more than `MAX_BACKLOG` changes, such as an import, the worker or the next dream judges them. No search
+        waits until they have.
         """
         try:
             newest = self._store.sequence()
-            if newest != self._position:
-                with translate_os_errors("the model of pairs cannot be read"), self._lock:
-                    self._judge_pending(newest, MAX_RECORDS, MAX_TIME_S, backlog=MAX_BACKLOG)
+            if newest != self._position and self._lock.acquire(timeout=MAX_TIME_S):
+                try:
+                    with translate_os_errors("the model of pairs cannot be read"):
+                        self._judge_pending(newest, MAX_RECORDS, MAX_TIME_S, backlog=MAX_BACKLOG)
+                finally:
+                    self._lock.release()
         except NestedChange:
             return  # a search within a reading block sees one state of the store; a later one judges
         except StoreError as error:

@@ -185,7 +185,8 @@ def import_path(
 
     with ExitStack() as stack:
         try:
-            memory = stack.enter_context(context.memory(create=not dry_run, rehearse=import_into))
+            opening = context.memory(create=not dry_run, rehearse=import_into, embedder="none")  # see `embed`
+            memory = stack.enter_context(opening)
         except NotFound:  # a dry run without a memory
             memory = stack.enter_context(context.memory(store=":memory:"))
         progress = stack.enter_context(output.show_progress("items", total, quiet=context.quiet))
