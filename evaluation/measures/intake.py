@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evaluation.measures.harness import CHECKOUT_DATA, DetectionFigures, Evaluation, has_blank
-from reverie.consolidation.patterns import is_statement
-from reverie.consolidation.sentences import split_sentences
+from reverie.consolidation.sentences import is_statement, split_sentences
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import CLASSES, KINDS_OF_CLASSES, classify
 from reverie.domain.record import STANDING, Kind

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from evaluation.measures.harness import DetectionFigures, Evaluation, has_blank
-from reverie.consolidation.patterns import find_failure, has_correction, is_statement
-from reverie.consolidation.sentences import split_sentences
+from reverie.consolidation.sentences import find_failure, has_correction, is_statement, split_sentences
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify
 from reverie.domain.record import STANDING

@@ -17,7 +17,7 @@ from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
 from reverie.consolidation.flows import run_pass, verify_claims
 from reverie.consolidation.inputs import PassInput
-from reverie.consolidation.passes.headlines import HeadlineProposal, HeadlineWriter
+from reverie.consolidation.passes.tidy import HeadlineProposal, HeadlineWriter
 from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline

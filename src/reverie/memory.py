@@ -455,7 +455,6 @@ class Memory(ScopedMemory):
             plan_records=self._parts.records.planned,
             model=resolve_model(self._model),
             profile=None if self._profile is None else self._profile.folder,
-            conclude=self._parts.learner.consolidate,
             judge=self._judge,
             living=self._parts.living,
             expire=self._parts.records.acting(RULES).expire,

@@ -52,7 +52,6 @@ def test_the_object_is_found() -> None:
         f'{{"result": {GOOD}}}',
         f'{{"name": "answer", "arguments": {json.dumps(GOOD)}}}',
         f"[{GOOD}]",
-        '[{"facts": ["a {brace}"]}, {"facts": ["b"], "more": {"n": 1}}]',
         """{'facts': ['a {brace}', 'b'], 'more': {'n': 1}}""",
         """{facts: ["a {brace}", 'b'], more: {n: 1}}""",
         '{"Facts": ["a {brace}", "b"], "MORE": {"n": 1}}',

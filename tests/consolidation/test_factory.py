@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
-from reverie.consolidation.lease import LEASE, LEASE_TIME
-from reverie.consolidation.worker import FIRST_PAUSE
+from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.llm.protocol import ModelReply, ModelRequest
 from tests.factories import MovableClock
@@ -265,9 +264,9 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
 def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reverie.consolidation import lease
+    from reverie.consolidation import worker
 
-    monkeypatch.setattr(lease, "LEASE_TIME", timedelta(seconds=0.6))
+    monkeypatch.setattr(worker, "LEASE_TIME", timedelta(seconds=0.6))
     asked, answered = threading.Event(), threading.Event()
 
     def slow(ask: ModelRequest) -> str:

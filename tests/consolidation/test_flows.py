@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from evaluation.measures.scripted_verifier import answer_check, answer_claims, list_claims
 
-from reverie.consolidation.answers import NO_MODEL, build_question
+from reverie.consolidation.answers import NO_MODEL
 from reverie.consolidation.flows import (
     MAX_CHARACTERS,
     NO_CONTROL,
@@ -56,7 +56,7 @@ def test_a_pass_is_resumed_with_the_answers_and_an_empty_one_is_asked_for_once_m
 
 def test_an_answer_that_is_cut_off_splits_the_question_and_no_item_is_left_out() -> None:
     def build(items: Sequence[str]) -> ModelRequest:
-        return build_question(" ".join(items), purpose="test", schema={}, answer_tokens=100)
+        return question(" ".join(items))
 
     def ask(items: str, longest: int) -> tuple[list[str], int]:
         asked: list[ModelRequest] = []

@@ -11,7 +11,7 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.answers import LATER, VERIFY, build_question
+from reverie.consolidation.answers import LATER, VERIFY
 from reverie.consolidation.flows import MAX_REQUESTS, limit_requests
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
@@ -87,9 +87,6 @@ def test_the_last_request_of_a_scope_verifies() -> None:
         return ModelReply(text=request.purpose)
 
     ask_within_limit = limit_requests(ask)
-    tidy, verify = (
-        build_question("", purpose=purpose, scope="ann", schema={}, answer_tokens=1)
-        for purpose in ("tidy", VERIFY)
-    )
+    tidy, verify = (ModelRequest(messages=(), purpose=purpose, scope="ann") for purpose in ("tidy", VERIFY))
     replies = [ask_within_limit(request) for request in (tidy, tidy, tidy, verify, verify)]
     assert [reply == LATER for reply in replies] == [False, False, True, False, True]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.rule_learning import FAILED
 from reverie.domain.errors import StoreUnavailable
-from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Record
+from reverie.domain.record import UNTRUSTED, Record
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
@@ -368,45 +368,6 @@ def test_what_a_session_concluded_is_not_stored_again_when_it_is_said_again(
     exchange(memory.session("cli:2"), "We decided to use PostgreSQL for the ledger.")
     (record,) = memory.list()
     assert record.seen_count == 2
-
-
-def test_a_session_that_was_left_is_summarised_by_the_worker(memory: Memory, clock: MovableClock) -> None:
-    chat = memory.session("cli:1")
-    chat.add("user", "How do tides work?")
-    chat.add("assistant", "The moon and the sun pull at the sea, and the earth turns below it. " * 3)
-    clock.move(minutes=30)
-    memory.dreams.run_due()
-    assert memory.list(tags=SUMMARY_TAG) == []
-    clock.move(minutes=31)
-    memory.dreams.run_due()
-    (summary,) = memory.list(tags=SUMMARY_TAG)
-    assert summary.content.startswith("The moon and the sun pull")
-    rows = memory.history.log()
-    clock.move(minutes=61)
-    memory.dreams.run_due()
-    assert memory.history.log() == rows
-    chat.add("user", "And the wind?")
-    chat.add("assistant", "Air flows from where the pressure is high to where the pressure is low. " * 3)
-    clock.move(minutes=61)
-    memory.dreams.run_due()
-    (summary,) = memory.list(tags=SUMMARY_TAG)
-    assert summary.content.startswith("Air flows")
-
-
-def test_old_sessions_and_those_of_who_wants_nothing_learned_are_left_alone(
-    memory: Memory, clock: MovableClock
-) -> None:
-    chat = memory.session("cli:1")
-    answer = "The moon and the sun pull at the sea, and the earth turns below it. " * 3
-    chat.add("user", "How do tides work?", at=clock() - timedelta(days=30))
-    chat.add("assistant", answer, at=clock() - timedelta(days=30))
-    memory.dreams.run_due()
-    assert memory.list() == []
-    with Memory.open(":memory:", clock=clock, settings=Settings(learn=False)) as other:
-        other.session("cli:1").add("assistant", answer)
-        clock.move(minutes=61)
-        other.dreams.run_due()
-        assert other.list() == []
 
 
 def test_what_the_assistant_saved_with_a_tool_is_not_learned_as_a_fact_too(memory: Memory) -> None:

@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.consolidation.entities import extract_references, extract_tags
-from reverie.consolidation.patterns import find_failure, has_correction, is_fiction, is_statement
 from reverie.consolidation.sentences import (
+    find_failure,
+    has_correction,
+    is_fiction,
     is_likely_secret,
     is_self_contained,
+    is_statement,
     split_sentences,
     strip_question,
 )

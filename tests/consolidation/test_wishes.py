@@ -8,7 +8,7 @@ import pytest
 
 from reverie import Memory
 from reverie.agent import Agent
-from reverie.consolidation.wishes import find_wishes
+from reverie.consolidation.sentences import find_wishes
 from reverie.domain.errors import NotFound
 from reverie.llm.protocol import ModelRequest
 

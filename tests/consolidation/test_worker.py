@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from reverie.consolidation.lease import LEASE
-from reverie.consolidation.worker import Worker
+from reverie.consolidation.worker import LEASE, Worker
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry

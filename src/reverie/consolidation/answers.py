@@ -49,37 +49,72 @@ VERIFY = "verify"
 """Purpose of the requests that verify what a model has written."""
 
 
-def build_question(
-    text: str,
-    *,
-    purpose: str,
-    schema: Schema,
-    answer_tokens: int,
-    scope: str = "",
-    system: str = "",
-    timeout_s: float = 120.0,
-) -> ModelRequest:
-    """Return the request for an answer in JSON.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Question:
+    """What a pass asks a model for.
 
-    Args:
-        text: The question.
-        purpose: The pass that asks.
-        schema: The JSON schema of the answer, with every field named.
-        answer_tokens: Tokens that the answer may have without reasoning.
-        scope: Whose memory it is about.
-        system: The system part; empty for none.
+    Attributes:
+        purpose: The pass.
+        prompt: File name of the prompt.
+        answer: Form of the answer, as `build_schema` takes it.
+        others: Fields of other forms that are accepted too, such as those of the seeds.
+        job: Name of the job, for a pass with several.
+        tokens: Tokens that the answer may have without reasoning.
+        temperature: 0 to 2.
         timeout_s: Seconds that the answer may take.
     """
-    said = ChatMessage(role="user", content=text)
-    return ModelRequest(
-        messages=(ChatMessage(role="system", content=system), said) if system else (said,),
-        purpose=purpose,
-        scope=scope,
-        schema=schema,
-        max_tokens=answer_tokens + REASONING_TOKENS,
-        temperature=0.2,
-        timeout_s=timeout_s,
-    )
+
+    purpose: str
+    prompt: str
+    answer: Mapping[str, Any]
+    others: Mapping[str, Any] = field(default_factory=dict)
+    job: str = ""
+    tokens: int = 2_000
+    temperature: float = 0.2
+    timeout_s: float = 120.0
+
+    @property
+    def forms(self) -> Schema:
+        """Schema of all accepted forms."""
+        return build_schema({**self.answer, **self.others})
+
+    def build(
+        self, prompt: str, places: Mapping[str, str], *, scope: str = "", tokens: int = 0
+    ) -> ModelRequest:
+        """Return the request for the answer in JSON.
+
+        Args:
+            prompt: The prompt. Without any of the places it is the system part, and the data follow in the message.
+            places: The data by their places.
+            scope: Whose memory it is about.
+            tokens: Tokens that the answer may have without reasoning; 0 takes those of the question.
+        """
+        has_places = any(place[1] in places for place in _PLACE.finditer(prompt))
+        data = (f"{place.replace('_', ' ').capitalize()}:\n\n{text}" for place, text in places.items())
+        said = ChatMessage(
+            role="user", content=fill_places(prompt, places) if has_places else "\n\n".join(data)
+        )
+        return ModelRequest(
+            messages=(said,) if has_places else (ChatMessage(role="system", content=prompt), said),
+            purpose=self.purpose,
+            scope=scope,
+            schema=build_schema(self.answer),
+            max_tokens=(tokens or self.tokens) + REASONING_TOKENS,
+            temperature=self.temperature,
+            timeout_s=self.timeout_s,
+        )
+
+
+_PLACE = defer_regex(r"\{\{(\w+)\}\}")
+
+
+def fill_places(prompt: str, places: Mapping[str, str]) -> str:
+    """Return a prompt with its places, such as `{{records}}`, filled.
+
+    All places are filled in one step, so that a place name within a filled text stays as it is. An unknown place
+    stays too.
+    """
+    return _PLACE.sub(lambda place: places.get(place[1], place[0]), prompt)
 
 
 # -- answers -------------------------------------------------------------------------------------------
@@ -263,28 +298,22 @@ def _spell_keys(value: Any) -> Any:
 
 
 def _iter_candidates(value: Any, wanted: Mapping[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the objects with wanted keys that a value is, wraps, or has as a text; a list of some is joined."""
-    if isinstance(value, str) and depth > 0 and value.lstrip().startswith(("{", "[")):
+    """Yield the objects with wanted keys that a value is, wraps, or has as a text, such as arguments of a tool call."""
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         try:
-            value = _spell_keys(json.loads(value))  # arguments of a tool call
+            value = _spell_keys(json.loads(value))
         except (ValueError, RecursionError):
             return
     if isinstance(value, dict) and not wanted.keys().isdisjoint(value):
         yield value
-    elif isinstance(value, dict) and depth < _MAX_WRAPPER_DEPTH:
-        for each in value.values():
+        return
+    lists = [name for name, each in wanted.items() if each.get("type") == "array"]
+    if isinstance(value, list) and len(lists) == 1 and all(isinstance(each, dict) for each in value):
+        is_bare = not depth and all(wanted.keys().isdisjoint(each) for each in value)
+        yield from [{lists[0]: value}] if is_bare else []
+    if isinstance(value, dict | list) and depth < _MAX_WRAPPER_DEPTH:
+        for each in value.values() if isinstance(value, dict) else value:
             yield from _iter_candidates(each, wanted, depth + 1)
-    elif isinstance(value, list) and depth < _MAX_WRAPPER_DEPTH:
-        found = [next(_iter_candidates(each, wanted, depth + 1), None) for each in value]
-        lists = [name for name, each in wanted.items() if each.get("type") == "array"]
-        if found and None not in found:
-            joined: dict[str, Any] = {}
-            for key, each in (item for one in found if one for item in one.items()):
-                known = joined.get(key)
-                joined[key] = [*known, *each] if isinstance(known, list) and isinstance(each, list) else each
-            yield joined
-        elif len(lists) == 1 and not depth and all(isinstance(each, dict) for each in value):
-            yield {lists[0]: value}
 
 
 # -- values of an answer ---------------------------------------------------------------------------------

@@ -17,17 +17,14 @@ from importlib.resources import files
 from typing import Any
 
 from reverie.consolidation.answers import LIMIT, NO_MODEL, TIMEOUT, iter_numbered, read_answer
-from reverie.consolidation.flows import CLAIM_SCHEMA, PROMPT, Ask, Claim, build_claim_request, is_supported
+from reverie.consolidation.flows import CLAIM_CHECK, Ask, Claim, build_claim_request, is_supported
 from reverie.consolidation.inputs import PassInput
 from reverie.domain.errors import (
-    InvalidInput,
     ModelError,
     ModelRefused,
     ModelTimeout,
     StoreError,
-    quote_value,
 )
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.timestamps import format_time
 from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage, find_known_model
 from reverie.settings import Settings
@@ -37,7 +34,6 @@ from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
-_MONTH = defer_regex(r"\d{4}-(?:0[1-9]|1[0-2])")
 _USAGE = ("requests", "input_tokens", "output_tokens", "cost")
 _LONGEST_WHY = 200
 
@@ -75,6 +71,7 @@ class ModelAsker:
 
     def __init__(self, writer: StoreWriter, *, settings: Settings, model: Model | None) -> None:
         self.model = model
+        self._name = "" if model is None else model.name
         self._writer = writer
         self._settings = settings
 
@@ -95,7 +92,7 @@ class ModelAsker:
             self.count(f"model.{request.purpose}.failed")
             return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
         usage = reply.usage
-        if usage.cost is None and (known := find_known_model(self.model.name)) is not None:
+        if usage.cost is None and (known := find_known_model(self._name)) is not None:
             usage = known.add_cost(usage)
         micros = round((usage.cost or 0) * 1e6)
         values = (usage.requests, usage.input_tokens, usage.output_tokens, micros)
@@ -103,13 +100,43 @@ class ModelAsker:
         self.count(**{f"model.{month}.{name}": n for name, n in zip(_USAGE, values, strict=True) if n})
         return replace(reply, usage=usage)
 
-    def read_usage(self, month: str | None = None) -> MonthUsage:
-        """Return what requests cost in a month; see `Worker.usage`."""
-        month = f"{self._writer.clock():%Y-%m}" if month is None else month
-        if not _MONTH.fullmatch(month if isinstance(month, str) else ""):
-            raise InvalidInput(f"month is {quote_value(month)}: pass a year and a month, such as 2026-03")
+    def read_usage(self) -> MonthUsage:
+        """Return what the requests of this month cost."""
+        month = f"{self._writer.clock():%Y-%m}"
         counts = [self._writer.store.count(f"model.{month}.{name}") for name in _USAGE]
         return MonthUsage(month, counts[0], counts[1], counts[2], counts[3] / 1e6)
+
+    def is_trusted(self) -> bool | None:
+        """Return whether the model is believed without controls; None if nothing is known of it."""
+        known = self._load_trust().get(self._name, {})
+        last, exam = known.get("believed"), known.get("exam")
+        if last is False or (exam is not None and not exam.get("passed")):
+            return False
+        return True if last is True or exam is not None else None
+
+    def note_belief(self, *, is_believed: bool) -> None:
+        """Store whether the model was believed in a dream."""
+        if self._load_trust().get(self._name, {}).get("believed") is not is_believed:
+            self._write_trust({"believed": is_believed, "at": format_time(self._writer.clock())})
+
+    def note_exam(self, report: ExamReport) -> None:
+        """Store the result of an exam. A model that passes it is believed again."""
+        exam = {"at": format_time(report.at), "passed": report.is_passed}
+        self._write_trust({"exam": exam, **({"believed": True} if report.is_passed else {})})
+
+    def _load_trust(self) -> dict[str, dict[str, Any]]:
+        try:
+            found = json.loads(self._writer.store.cursor(TRUST) or "{}")
+            return {name: dict(known) for name, known in found.items()}
+        except (ValueError, TypeError, AttributeError):
+            _log.warning("what is known of models cannot be read and is begun anew")
+            return {}
+
+    def _write_trust(self, fields: Mapping[str, Any]) -> None:
+        known = self._load_trust()
+        known[self._name] = {**known.pop(self._name, {}), **fields}
+        text = json.dumps(dict(list(known.items())[-_MAX_MODELS:]), ensure_ascii=False)
+        self._writer.commit([], cursors={TRUST: text})
 
     def count(self, *names: str, **counts: int) -> None:
         """Count failures, or add to other counters; what cannot be counted is logged."""
@@ -175,46 +202,6 @@ class ExamReport:
     usage: TokenUsage = field(default_factory=TokenUsage)
 
 
-class ModelTrust:
-    """What one store knows of a model. Safe to use from several threads."""
-
-    def __init__(self, writer: StoreWriter, model: str) -> None:
-        self._writer = writer
-        self._model = model
-
-    def is_trusted(self) -> bool | None:
-        """Return whether the model is believed without controls; None if nothing is known of it."""
-        known = self._load().get(self._model, {})
-        last, exam = known.get("believed"), known.get("exam")
-        if last is False or (exam is not None and not exam.get("passed")):
-            return False
-        return True if last is True or exam is not None else None
-
-    def note(self, *, is_believed: bool) -> None:
-        """Store whether the model was believed in a dream."""
-        if self._load().get(self._model, {}).get("believed") is not is_believed:
-            self._write({"believed": is_believed, "at": format_time(self._writer.clock())})
-
-    def note_exam(self, report: ExamReport) -> None:
-        """Store the result of an exam. A model that passes it is believed again."""
-        exam = {"at": format_time(report.at), "passed": report.is_passed}
-        self._write({"exam": exam, **({"believed": True} if report.is_passed else {})})
-
-    def _load(self) -> dict[str, dict[str, Any]]:
-        try:
-            found = json.loads(self._writer.store.cursor(TRUST) or "{}")
-            return {name: dict(known) for name, known in found.items()}
-        except (ValueError, TypeError, AttributeError):
-            _log.warning("what is known of models cannot be read and is begun anew")
-            return {}
-
-    def _write(self, fields: Mapping[str, Any]) -> None:
-        known = self._load()
-        known[self._model] = {**known.pop(self._model, {}), **fields}
-        text = json.dumps(dict(list(known.items())[-_MAX_MODELS:]), ensure_ascii=False)
-        self._writer.commit([], cursors={TRUST: text})
-
-
 # -- the exam ----------------------------------------------------------------------------------------------
 
 
@@ -241,8 +228,8 @@ def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
     results: list[tuple[str, bool, bool | None]] = []
     for start in range(0, len(items), _PER_REQUEST):
         part = items[start : start + _PER_REQUEST]
-        reply = ask(build_claim_request(view.prompt(PROMPT), [claim for claim, _ in part]))
-        answer = read_answer(reply, CLAIM_SCHEMA)
+        reply = ask(build_claim_request(view.prompt(CLAIM_CHECK.prompt), [claim for claim, _ in part]))
+        answer = read_answer(reply, CLAIM_CHECK.forms)
         usage += answer.usage
         if answer.why and not answer.is_unusable:
             return ExamReport(model=model, at=view.now, failed=answer.why, usage=usage)

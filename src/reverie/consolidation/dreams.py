@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import get_args
 
 from reverie.consolidation.answers import LATER, NO_MODEL
-from reverie.consolidation.asking import ExamReport, ModelAsker, ModelTrust, MonthUsage, take_exam
+from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage, take_exam
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
-from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind, WindowReader
+from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
 from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
@@ -64,16 +64,14 @@ class Dreams(Inbox):
         super().__init__(writer.acting(ACTOR))
         self._clock = writer.clock
         self._settings = settings
-        name = "" if model is None else model.name
         self._asker = ModelAsker(self._writer, settings=settings, model=model)
-        self._windows = WindowReader(writer, settings=settings, model=name)
-        self._trust = ModelTrust(self._writer, name)
         self._gatherer = InputGatherer(
             writer,
+            self._asker.is_trusted,
             settings=settings,
             plan_records=plan_records,
             profile=profile,
-            is_trusted=self._trust.is_trusted,
+            model="" if model is None else model.name,
         )
 
     # -- plans -------------------------------------------------------------------------------------------
@@ -153,7 +151,7 @@ class Dreams(Inbox):
             is_asking: Whether the model is asked.
         """
         is_read = is_asking and self._asker.model is not None and (self._settings.remember or name != "read")
-        window = self._windows.read(session, name, keep=keep, is_read=is_read)
+        window = self._gatherer.read_window(session, name, keep=keep, is_read=is_read)
         flow = PASSES[name].build(self._gatherer.gather_session(name, window))
         return run_pass(flow, self._asker.ask if is_read else lambda _: NO_MODEL)
 
@@ -190,7 +188,7 @@ class Dreams(Inbox):
         flows = [self._plan_news(PASSES[name], planned) for name in asking]
         found = dict(zip(asking, run_together(flows, ask, believed=believed), strict=True))
         if believed:
-            self._trust.note(is_believed=all(believed))
+            self._asker.note_belief(is_believed=all(believed))
         if not all(believed):
             found[names[0]] = verify.withdraw_shown(self._gatherer.gather_shown(), found[names[0]])
         touched: set[str] = set()
@@ -308,30 +306,21 @@ class Dreams(Inbox):
     def _run(self, name: str, make_plan: Callable[[], Plan], *, counter: str, dry_run: bool) -> PassOutcome:
         """Make and apply a plan, and make it again after a conflict."""
         now = self._clock()
-        with trace_workflow(self._settings, f"reverie.{name}") as span:
-            try:
-                applied = self._writer.retrying(
-                    lambda _: self._apply(make_plan(), dry_run=dry_run), attempts=_ATTEMPTS
-                )
-            except (ReverieError, OSError) as error:
-                _log.warning("the pass %r failed: %s", name, error)
-                self._asker.count(f"{counter}.failed")
-                span.set("reverie.outcome", "failed")
-                span.fail(type(error).__name__)
-                return PassOutcome.from_error(name, now, error)
-            plan = applied.plan
-            has_failed = plan.failed not in ("", LATER.why)
-            done = "planned" if dry_run else "applied"
-            state = "failed" if has_failed else done if plan else "skipped"
-            span.set("reverie.outcome", state)
-            span.set("reverie.steps", len(plan.steps))
-            span.count("reverie.dream.steps", len(plan.steps), outcome=state)
-            span.count("reverie.dream.steps", len(plan.refused), outcome="refused")
-            if has_failed:
-                self._asker.count(f"{counter}.failed")
-                span.fail("unusable_answer")
-            why = "" if plan and not has_failed else plan.failed or plan.skipped
-            return PassOutcome(plan=plan, state=state, why=why, batch=applied.batch)
+        try:
+            applied = self._writer.retrying(
+                lambda _: self._apply(make_plan(), dry_run=dry_run), attempts=_ATTEMPTS
+            )
+        except (ReverieError, OSError) as error:
+            _log.warning("the pass %r failed: %s", name, error)
+            self._asker.count(f"{counter}.failed")
+            return PassOutcome.from_error(name, now, error)
+        plan = applied.plan
+        if plan.failed not in ("", LATER.why):
+            self._asker.count(f"{counter}.failed")
+            return PassOutcome(plan=plan, state="failed", why=plan.failed, batch=applied.batch)
+        done = "planned" if dry_run else "applied"
+        why = "" if plan else plan.failed or plan.skipped
+        return PassOutcome(plan=plan, state=done if plan else "skipped", why=why, batch=applied.batch)
 
     def _has_news(self) -> bool:
         """Return whether anything has changed that some pass of a dream has not considered."""
@@ -352,16 +341,9 @@ class Dreams(Inbox):
             return f"{registered.setting} is off"
         return f"no model: {registered.needs}" if registered.needs and self._asker.model is None else ""
 
-    def usage(self, month: str | None = None) -> MonthUsage:
-        """Return the cost of the requests of background thinking in a month; each dream's own cost is in `log`.
-
-        Args:
-            month: The month, such as `2026-03`; None for the present one.
-
-        Raises:
-            InvalidInput: it is not of that form.
-        """
-        return self._asker.read_usage(month)
+    def usage(self) -> MonthUsage:
+        """Return the cost of the requests of background thinking in this month; each dream's own cost is in `log`."""
+        return self._asker.read_usage()
 
     def check_model(self) -> ExamReport:
         """Let the model take a fixed exam of 40 claims, right and wrong ones, and store the result.
@@ -376,7 +358,7 @@ class Dreams(Inbox):
             raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
         report = take_exam(model.name, self._asker.ask, self._gatherer.gather_basics())
         if not report.failed:
-            self._trust.note_exam(report)
+            self._asker.note_exam(report)
         return report
 
 

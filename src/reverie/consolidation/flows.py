@@ -21,9 +21,8 @@ from reverie.consolidation.answers import (
     NO_MODEL,
     VERIFY,
     Answer,
+    Question,
     Schema,
-    build_question,
-    build_schema,
     iter_numbered,
     read_answer,
     to_text,
@@ -40,8 +39,6 @@ T = TypeVar("T")
 
 Ask = Callable[[ModelRequest], ModelReply | ModelFailure]
 """Function that asks a model. It returns a `ModelFailure` if there is no answer, and never raises for it."""
-
-PROMPT = "claim-check.md"
 
 UNJUDGED = "the model did not say whether the cited texts support it"
 
@@ -66,8 +63,14 @@ _SUPPORTED = "supported"
 _LONGEST_MESSAGE = 1_000
 _LONGEST_BEFORE = 300
 _TOKENS = 60  # of the answer, for each claim
-CLAIM_SCHEMA = build_schema(
-    {"claims": [{"claim": int, "missing": str, "verdict": (_SUPPORTED, "unsupported", "contradicted")}]}
+CLAIM_CHECK = Question(
+    purpose=VERIFY,
+    prompt="claim-check.md",
+    answer={
+        "claims": [{"claim": int, "missing": str, "verdict": (_SUPPORTED, "unsupported", "contradicted")}]
+    },
+    temperature=0.0,
+    timeout_s=180.0,
 )
 
 
@@ -135,15 +138,12 @@ Flow: TypeAlias = Generator[ModelRequest | ClaimCheck, Any, T]
 # -- asking within a pass ----------------------------------------------------------------------------------
 
 
-def ask_for_json(request: ModelRequest, *, forms: Schema | None = None) -> Flow[Answer]:
-    """Ask once, and return the answer.
-
-    Args:
-        request: The request.
-        forms: Schema of all forms of answers that are accepted; None for that of the request.
-    """
-    reply = yield request
-    return read_answer(reply, forms or request.schema or {})
+def ask_once(
+    view: PassInput, question: Question, places: Mapping[str, str], *, scope: str = "", tokens: int = 0
+) -> Flow[Answer]:
+    """Ask once, and return the answer; the arguments are those of `Question.build`, with the prompt of the view."""
+    reply = yield question.build(view.prompt(question.prompt), places, scope=scope, tokens=tokens)
+    return read_answer(reply, question.forms)
 
 
 def ask_in_parts(
@@ -193,7 +193,7 @@ def verify_claims(
         return ClaimVerdicts()
     verdicts: ClaimVerdicts = yield ClaimCheck(
         claims=tuple(claims),
-        prompt=view.prompt(PROMPT),
+        prompt=view.prompt(CLAIM_CHECK.prompt),
         scope=scope,
         is_apart=is_apart,
         by_default=view.is_trusted is True,
@@ -284,7 +284,7 @@ def _verify(checks: Sequence[ClaimCheck], ask: Ask) -> list[ClaimVerdicts]:
     for number, control in enumerate(controls):
         shown.insert((2 * number + 1) * (len(shown) + 1) // (2 * len(controls)), (None, control))
     request = build_claim_request(checks[0].prompt, [claim for _, claim in shown], scope=checks[0].scope)
-    answer = read_answer(_ask_twice(request, ask), CLAIM_SCHEMA)
+    answer = read_answer(_ask_twice(request, ask), CLAIM_CHECK.forms)
     if answer.why:
         failed = "" if answer.is_unusable or answer.is_later else answer.why
         whole = ClaimVerdicts(failed=failed, is_later=answer.is_later)
@@ -327,12 +327,7 @@ def build_claim_request(prompt: str, claims: Sequence[Claim], *, scope: str = ""
         "\n".join((f"Claim {number} ({each.kind}): {escape_line(each.text)}", *each.evidence))
         for number, each in enumerate(claims, 1)
     )
-    text = prompt.replace("{{claims}}", shown)
-    tokens = _TOKENS * (len(claims) + 3)
-    request = build_question(
-        text, purpose=VERIFY, scope=scope, schema=CLAIM_SCHEMA, answer_tokens=tokens, timeout_s=180.0
-    )
-    return replace(request, temperature=0.0)
+    return CLAIM_CHECK.build(prompt, {"claims": shown}, scope=scope, tokens=_TOKENS * (len(claims) + 3))
 
 
 def format_evidence(turns: Iterable[Turn], before: Mapping[str, str]) -> tuple[str, ...]:

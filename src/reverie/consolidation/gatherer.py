@@ -26,22 +26,20 @@ from reverie.consolidation.inputs import (
     parse_claims,
 )
 from reverie.consolidation.passes import compact, read
-from reverie.consolidation.passes.tidy import NOISE, REFUSED
+from reverie.consolidation.passes.tidy import NOISE
 from reverie.consolidation.registry import PROMPT_SETTINGS, Pass
 from reverie.context.window import (
-    ShownLedger,
     build_history_cursor,
     build_recalled_counter,
     build_remembered_cursor,
-    build_shown_cursor,
     parse_position,
     trim_window,
 )
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY, MEMORY
+from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.text.timestamps import parse_time
@@ -82,25 +80,48 @@ _WEEK = timedelta(days=7)
 _MONTH = timedelta(days=30)
 
 
+class ReadingState(NamedTuple):
+    """How far a session is read.
+
+    Attributes:
+        position: Position of the first turn that no model has read.
+        failures: How often the present model was asked about it without a usable answer.
+        again_at: When it is asked again; None for at once.
+        is_waiting: Whether any model was asked about it without a usable answer.
+    """
+
+    position: int
+    failures: int = 0
+    again_at: datetime | None = None
+    is_waiting: bool = False
+
+    def is_paused(self, now: datetime) -> bool:
+        """Return whether the model is left alone with it; a pause that a wrong clock has made ends at once."""
+        return self.again_at is not None and timedelta() < self.again_at - now <= read.LONGEST_PAUSE
+
+
 class InputGatherer:
     """Reads the input of passes from a store. Safe to use from several threads."""
 
     def __init__(
         self,
         writer: StoreWriter,
+        is_trusted: Callable[[], bool | None],
         *,
         settings: Settings,
         plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
         profile: Path | None = None,
-        is_trusted: Callable[[], bool | None] = lambda: None,
+        model: str = "",
     ) -> None:
         """Create a gatherer.
 
         Args:
+            is_trusted: Returns whether the model is believed without controls; None if that is unknown.
             plan_records: Returns the changes that saving records would make.
             profile: Folder of the user's own prompts; None for those that ship.
-            is_trusted: Returns whether the model is believed without controls; None if that is unknown.
+            model: Name of the model; empty for none.
         """
+        self._model_name = model
         self._is_trusted = is_trusted
         self._store = writer.store
         self._clock = writer.clock
@@ -151,12 +172,10 @@ class InputGatherer:
             records=apply_changes(records, planned),
             headlines=self._list_headed(view.now, headlines=True),
             categories={each.scope: self._list_categories(each.scope) for each, _ in view.drafts},
-            refused=self._read_words(REFUSED),
             recalled=frozenset(self._iter_recalled()),
             dropped=self._count_dropped(view.now),
             earlier=self._list_earlier_turns(view.now, view.turns),
             proposals=tuple(each.record for each in list_waiting(self._store) if each.record is not None),
-            injected=tuple(self._list_injected_texts(view.turns)),
             signals=collect_signals(view.turns, now=view.now),
         )
 
@@ -187,6 +206,84 @@ class InputGatherer:
         if not count:
             self._without_drafts = until
         return count
+
+    # -- windows -----------------------------------------------------------------------------------------
+
+    def find_due(self, overview: SessionOverview) -> WindowKind | None:
+        """Return how the window of a session is to be shortened; None if it is short enough."""
+        window, state = self._settings.memory_window, overview.state
+        length = overview.turns - state.window_start
+        if window == 0:
+            return "trim" if length > WINDOW_WITHOUT_CONSOLIDATION else None
+        if length > window:
+            return "compact" if state.scope else "read"
+        if self._settings.compaction_enabled and length > self._settings.compaction_keep:
+            turns = self._store.turns(session=state.id, start=state.window_start)
+            most = compute_compaction_tokens(self._settings, self._model_name)
+            return "compact" if compact.estimate(turns) > most else None
+        return None
+
+    def read_window(
+        self, session: str, kind: str, *, keep: int | None = None, is_read: bool = True
+    ) -> WindowInput:
+        """Return what a pass over the window of a session reads.
+
+        Args:
+            session: The session.
+            kind: `read`, `compact` or `trim`.
+            keep: About how many turns stay, 0 or more; None takes what the settings say.
+            is_read: Whether a model reads the turns. Otherwise they are only told in `HISTORY.md`, and stay unread.
+
+        Raises:
+            NotFound: there is no such session.
+            InvalidInput: `keep` is negative.
+        """
+        if keep is not None:
+            validate_count(keep, name="keep", least=0)
+        state = self._store.session(session)
+        if state is None:
+            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
+        turns = self._store.turns(session=session, start=state.window_start)
+        window = self._settings.memory_window
+        if kind != read.NAME:
+            kept = WINDOW_WITHOUT_CONSOLIDATION if kind == "trim" else self._settings.compaction_keep
+            start, older = _find_leaving(state, turns, kept if keep is None else keep)
+            return WindowInput(state=state, older=tuple(older), start=start)
+        told = self.read_told(session)
+        reading = self.read_state(session)
+        new = self._store.turns(
+            session=session, start=reading.position if is_read else max(told, state.window_start)
+        )
+        new = _select_first_turns(new, MAX_AT_ONCE)
+        start = state.window_start
+        if not state.scope and (keep is not None or (window and len(turns) > window)):
+            start, _ = _find_leaving(state, turns, compute_kept_count(window) if keep is None else keep)
+            start = min(start, new[-1].position + 1) if new else start
+        last = self._store.paragraphs(page=HISTORY, start=-1)
+        return WindowInput(
+            state=state,
+            older=tuple(new),
+            start=start,
+            read_from=reading.position if is_read else told,
+            told=told,
+            reader=self._model_name,
+            failures=reading.failures,
+            position=last[0].position + 1 if last else 1.0,
+            is_read=is_read,
+        )
+
+    def read_state(self, session: str) -> ReadingState:
+        """Return how far a model has read a session, and when it is asked about the rest."""
+        position, _, rest = (self._store.cursor(build_remembered_cursor(session)) or "").partition(" ")
+        failures, _, rest = rest.partition(" ")
+        again_at, _, reader = rest.partition(" ")
+        if not failures.isdecimal() or reader != self._model_name:
+            return ReadingState(parse_position(position), is_waiting=bool(failures))
+        return ReadingState(parse_position(position), int(failures), parse_time(again_at), is_waiting=True)
+
+    def read_told(self, session: str) -> int:
+        """Return the position of the first turn of a session that `HISTORY.md` does not tell."""
+        return parse_position(self._store.cursor(build_history_cursor(session)))
 
     # -- parts of the input ------------------------------------------------------------------------------
 
@@ -280,21 +377,6 @@ class InputGatherer:
         turns = (turn for turn in self._store.scan_turns(wanted) if turn.id not in ids) if new else iter(())
         return tuple(islice(turns, _MAX_EARLIER))[::-1]
 
-    def _list_injected_texts(self, turns: Sequence[Turn]) -> list[str]:
-        """Return the texts that Reverie put into the prompts of these turns' sessions."""
-        shown: dict[str, None] = {}
-        texts: list[str] = []
-        for session in dict.fromkeys(turn.session for turn in turns):
-            ledger = self._store.cursor(build_shown_cursor(session))
-            try:
-                shown |= dict.fromkeys(() if ledger is None else ShownLedger.from_text(ledger).marks)
-            except InvalidInput as error:
-                _log.warning("what session %r was shown cannot be read: %s", session, error)
-            state = self._store.session(session)
-            texts += [state.summary] if state is not None and state.summary else []
-        texts += [record.content for record in self._store.records(list(shown))]
-        return texts + [page.content for page in self._store.pages([MEMORY])]
-
     def _read_prompt(self, name: str) -> str:
         """Return the user's own prompt in place of one; empty if there is none."""
         setting = PROMPT_SETTINGS.get(name)
@@ -329,109 +411,6 @@ def _says_the_same(before: Record, after: Record) -> bool:
 
 
 # -- windows ---------------------------------------------------------------------------------------------
-
-
-class ReadingState(NamedTuple):
-    """How far a session is read.
-
-    Attributes:
-        position: Position of the first turn that no model has read.
-        failures: How often the present model was asked about it without a usable answer.
-        again_at: When it is asked again; None for at once.
-        is_waiting: Whether any model was asked about it without a usable answer.
-    """
-
-    position: int
-    failures: int = 0
-    again_at: datetime | None = None
-    is_waiting: bool = False
-
-    def is_paused(self, now: datetime) -> bool:
-        """Return whether the model is left alone with it; a pause that a wrong clock has made ends at once."""
-        return self.again_at is not None and timedelta() < self.again_at - now <= read.LONGEST_PAUSE
-
-
-class WindowReader:
-    """Reads windows from one store. Safe to use from several threads."""
-
-    def __init__(self, writer: StoreWriter, *, settings: Settings, model: str = "") -> None:
-        self._model_name = model
-        self._store = writer.store
-        self._settings = settings
-
-    def find_due(self, overview: SessionOverview) -> WindowKind | None:
-        """Return how the window of a session is to be shortened; None if it is short enough."""
-        window, state = self._settings.memory_window, overview.state
-        length = overview.turns - state.window_start
-        if window == 0:
-            return "trim" if length > WINDOW_WITHOUT_CONSOLIDATION else None
-        if length > window:
-            return "compact" if state.scope else "read"
-        if self._settings.compaction_enabled and length > self._settings.compaction_keep:
-            turns = self._store.turns(session=state.id, start=state.window_start)
-            most = compute_compaction_tokens(self._settings, self._model_name)
-            return "compact" if compact.estimate(turns) > most else None
-        return None
-
-    def read(self, session: str, kind: str, *, keep: int | None = None, is_read: bool = True) -> WindowInput:
-        """Return what a pass over the window of a session reads.
-
-        Args:
-            session: The session.
-            kind: `read`, `compact` or `trim`.
-            keep: About how many turns stay, 0 or more; None takes what the settings say.
-            is_read: Whether a model reads the turns. Otherwise they are only told in `HISTORY.md`, and stay unread.
-
-        Raises:
-            NotFound: there is no such session.
-            InvalidInput: `keep` is negative.
-        """
-        if keep is not None:
-            validate_count(keep, name="keep", least=0)
-        state = self._store.session(session)
-        if state is None:
-            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        turns = self._store.turns(session=session, start=state.window_start)
-        window = self._settings.memory_window
-        if kind != read.NAME:
-            kept = WINDOW_WITHOUT_CONSOLIDATION if kind == "trim" else self._settings.compaction_keep
-            start, older = _find_leaving(state, turns, kept if keep is None else keep)
-            return WindowInput(state=state, older=tuple(older), start=start)
-        told = self.read_told(session)
-        reading = self.read_state(session)
-        new = self._store.turns(
-            session=session, start=reading.position if is_read else max(told, state.window_start)
-        )
-        new = _select_first_turns(new, MAX_AT_ONCE)
-        start = state.window_start
-        if not state.scope and (keep is not None or (window and len(turns) > window)):
-            start, _ = _find_leaving(state, turns, compute_kept_count(window) if keep is None else keep)
-            start = min(start, new[-1].position + 1) if new else start
-        last = self._store.paragraphs(page=HISTORY, start=-1)
-        return WindowInput(
-            state=state,
-            older=tuple(new),
-            start=start,
-            read_from=reading.position if is_read else told,
-            told=told,
-            reader=self._model_name,
-            failures=reading.failures,
-            position=last[0].position + 1 if last else 1.0,
-            is_read=is_read,
-        )
-
-    def read_state(self, session: str) -> ReadingState:
-        """Return how far a model has read a session, and when it is asked about the rest."""
-        position, _, rest = (self._store.cursor(build_remembered_cursor(session)) or "").partition(" ")
-        failures, _, rest = rest.partition(" ")
-        again_at, _, reader = rest.partition(" ")
-        if not failures.isdecimal() or reader != self._model_name:
-            return ReadingState(parse_position(position), is_waiting=bool(failures))
-        return ReadingState(parse_position(position), int(failures), parse_time(again_at), is_waiting=True)
-
-    def read_told(self, session: str) -> int:
-        """Return the position of the first turn of a session that `HISTORY.md` does not tell."""
-        return parse_position(self._store.cursor(build_history_cursor(session)))
 
 
 def _find_leaving(state: SessionState, turns: Sequence[Turn], keep: int) -> tuple[int, list[Turn]]:

@@ -232,16 +232,17 @@ class Inbox:
             after = None if after is None else redact_value(after, redactor, known=True)
             edit = Change(before=step.edit.before, after=after)
             steps.append(replace(step, edit=edit, why=redactor.text(step.why)))
+        refused = tuple(
+            Rejection(what=redactor.text(each.what), why=redactor.text(each.why)) for each in plan.refused
+        )
+        notes, failed = tuple(map(redactor.text, plan.notes)), redactor.text(plan.failed)
         plan = replace(
             plan,
             steps=tuple(steps),
-            refused=tuple(
-                replace(each, what=redactor.text(each.what), why=redactor.text(each.why))
-                for each in plan.refused
-            ),
-            notes=tuple(map(redactor.text, plan.notes)),
+            refused=refused,
+            notes=notes,
+            failed=failed,
             skipped=redactor.text(plan.skipped),
-            failed=redactor.text(plan.failed),
         )
         expected = {name: self._store.cursor(name) for name in plan.cursors}
         groups = tuple(StepGroup(steps=steps) for steps in group_steps(plan.steps))
@@ -401,6 +402,9 @@ def _iter_texts(value: Any) -> Iterator[str]:
 # -- as the store keeps them ---------------------------------------------------------------------------
 
 
+_PLAIN = ("id", "name", "notes", "skipped", "failed")
+
+
 def _encode(waiting: WaitingPlan) -> str:
     """Return a plan as JSON."""
     plan = waiting.plan
@@ -410,15 +414,11 @@ def _encode(waiting: WaitingPlan) -> str:
         return [step.edit.subject, *values, step.why, step.sources]
 
     fields = {
-        "id": plan.id,
-        "name": plan.name,
+        **{name: getattr(plan, name) for name in _PLAIN},
         "made_at": format_time(plan.made_at),
         "usage": [plan.usage.requests, plan.usage.input_tokens, plan.usage.output_tokens],
         "groups": [[each.state, each.reason, [*map(encode_step, each.steps)]] for each in waiting.groups],
         "refused": [[each.what, each.why] for each in plan.refused],
-        "notes": plan.notes,
-        "skipped": plan.skipped,
-        "failed": plan.failed,
         "cursors": dict(plan.cursors),
         "expected": waiting.expected,
     }
@@ -443,17 +443,14 @@ def _decode(text: str) -> WaitingPlan:
         )
         requests, read, written = fields["usage"]
         plan = Plan(
-            id=fields["id"],
-            name=fields["name"],
+            **{name: fields[name] for name in _PLAIN},
             made_at=parse_time(fields["made_at"]),
             steps=tuple(step for group in groups for step in group.steps),
             refused=tuple(Rejection(what=what, why=why) for what, why in fields["refused"]),
-            notes=tuple(fields["notes"]),
-            skipped=fields["skipped"],
-            failed=fields["failed"],
             cursors=fields["cursors"],
             usage=TokenUsage(requests=requests, input_tokens=read, output_tokens=written),
         )
+        plan = replace(plan, notes=tuple(plan.notes))
         return WaitingPlan(plan=plan, groups=groups, expected=fields["expected"])
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, UnreadableRow) as error:
         raise InvalidInput(f"not a plan: {type(error).__name__}") from None

@@ -14,23 +14,18 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from reverie.consolidation.answers import build_question, to_ids
+from reverie.consolidation.answers import to_ids
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.domain.conversation import SIGNAL, SIGNAL_NOTE, SessionState, Turn
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.ids import NewId, generate_id
-from reverie.domain.text.validation import clean_text
-from reverie.llm.protocol import ModelRequest
 from reverie.repositories.records import NewRecord
 
 T = TypeVar("T")
 
 _log = logging.getLogger("reverie")
-
-_PLACE = defer_regex(r"\{\{(\w+)\}\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,14 +122,12 @@ class PassInput:
         until: Number of the last journal entry that was read.
         records: Live records, in any order, without headlines.
         headlines: Live headlines, in any order.
-        refused: Versions of records whose headlines were refused for good.
         recalled: Ids of records that were ever put into a prompt.
         dropped: Number of records that were archived as noise in the last thirty days.
         changed: Ids of records that were added or changed since the last dream. Only these are reconsidered.
         turns: Turns since the last dream, the earliest first.
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
             as evidence.
-        injected: Texts that Reverie itself put into the prompts of these turns.
         signals: Bad signals since the last dream, the earliest first.
         proposals: Records that were proposed and that the owner has not accepted.
         drafts: Draft records in the order in which they were saved, each with the number of its journal
@@ -166,11 +159,9 @@ class PassInput:
     headlines: tuple[Record, ...] = ()
     recalled: frozenset[str] = frozenset()
     dropped: int = 0
-    refused: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
     earlier: tuple[Turn, ...] = ()
-    injected: tuple[str, ...] = ()
     signals: tuple[Signal, ...] = ()
     proposals: tuple[Record, ...] = ()
     drafts: tuple[tuple[Record, int], ...] = ()
@@ -218,25 +209,6 @@ class PassInput:
         shipped = files("reverie.consolidation.passes").joinpath("prompts", name)
         return shipped.read_text(encoding="utf-8").strip()
 
-    def build_question(self, name: str, places: Mapping[str, str], **fields: Any) -> ModelRequest:
-        """Return the request with a prompt and its data; the further arguments are those of `build_question`.
-
-        A prompt without any place is the system part, and the data follow in the user's message.
-        """
-        prompt = self.prompt(name)
-        if any(place[1] in places for place in _PLACE.finditer(prompt)):
-            return build_question(self.fill_prompt(name, **places), **fields)
-        data = (f"{place.replace('_', ' ').capitalize()}:\n\n{text}" for place, text in places.items())
-        return build_question("\n\n".join(data), system=prompt, **fields)
-
-    def fill_prompt(self, name: str, **places: str) -> str:
-        """Return a prompt with its places, such as `{{records}}`, filled.
-
-        All places are filled in one step, so that a place name within a filled text stays as it is. An
-        unknown place stays too.
-        """
-        return _PLACE.sub(lambda place: places.get(place[1], place[0]), self.prompt(name))
-
 
 def build_cursor_name(name: str) -> str:
     """Return the name of the store's cursor that says how far a pass has read the journal."""
@@ -270,8 +242,6 @@ def split_by_size(items: Iterable[T], measure: Callable[[T], int], *, most: int)
 
 
 # -- transcripts ---------------------------------------------------------------------------------------
-
-_SENTENCE_END = defer_regex(r"(?<=[.!?])\s+|\n+")
 
 
 def format_transcript(turns: Iterable[Turn], *, longest: int, labels: Mapping[str, str] | None = None) -> str:
@@ -307,12 +277,6 @@ def cite_turns(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> list[
 
 def _is_shown(turn: Turn) -> bool:
     return turn.role != "tool" and bool(turn.tool_calls or escape_line(turn.content))
-
-
-def split_sentences(text: str) -> list[str]:
-    """Return the sentences and lines of a text, each with single spaces."""
-    parts = (" ".join(part.split()) for part in _SENTENCE_END.split(clean_text(text)))
-    return [part for part in parts if part]
 
 
 # -- signals -------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from reverie.domain.change import Change, Value
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
@@ -119,27 +119,18 @@ class ApplyResult:
 
 
 def _describe_action(edit: Change) -> str:
-    if edit.before is None:
-        return "add"
-    if edit.after is None:
-        return "remove"
-    is_archived = getattr(edit.after, "archived_at", None) is not None
-    return "archive" if is_archived else "change"
+    if edit.before is None or edit.after is None:
+        return "add" if edit.before is None else "remove"
+    return "archive" if getattr(edit.after, "archived_at", None) is not None else "change"
 
 
 def _format_preview(edit: Change) -> str:
-    text = " ".join(_get_text(edit.value).split())
+    """Return the beginning of the text of the changed thing; of a session that of its summary."""
+    value = edit.value
+    text = value.summary if isinstance(value, SessionState) else getattr(value, "content", "")
+    category = f" ({value.category})" if isinstance(value, Record) and value.category else ""
+    text = " ".join(f"{text}{category}".split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].rstrip()}…"
-
-
-def _get_text(value: Value | None) -> str:
-    """Return the text of a value; of a session its summary."""
-    if value is None:
-        return ""
-    if isinstance(value, Record):
-        category = f" ({value.category})" if value.category else ""
-        return f"{value.content}{category}"
-    return value.summary if isinstance(value, SessionState) else value.content
 
 
 # -- groups of steps -------------------------------------------------------------------------------------
@@ -174,11 +165,10 @@ def select_groups(
 
 def build_group_key(steps: Iterable[PlanStep]) -> str:
     """Return what a group is recognised by: the things it rests on, and when they last changed."""
-    names: set[str] = set()
-    for step in steps:
-        before = step.edit.before
-        at = to_microseconds(before.updated_at) if isinstance(before, Record) else ""
-        names |= {f"{step.edit.id} {at}"} if before is not None else set()
-        names |= set(step.sources)
-    names = names or {step.edit.id for step in steps}
+    changed = [step.edit.before for step in steps if step.edit.before is not None]
+    names = {
+        f"{each.id} {to_microseconds(each.updated_at) if isinstance(each, Record) else ''}"
+        for each in changed
+    }
+    names = names.union(*(step.sources for step in steps)) or {step.edit.id for step in steps}
     return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

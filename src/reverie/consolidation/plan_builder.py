@@ -54,19 +54,18 @@ class PlanBuilder:
         self._name = name
         self.records = {record.id: record for record in view.records if not record.archived}
         """The live records, by id."""
-        self._steps: list[PlanStep] = []
+        self.steps: list[PlanStep] = []
+        """Changes that were accepted so far."""
         self._proposals: list[PlanStep] = []
         self._refused: list[Rejection] = []
         self._notes: dict[str, None] = {}
         # A model sees a kept secret redacted, so it may not reword or merge its record.
-        self._protected: set[str] = {name for name, each in self.records.items() if each.keep_secret}
+        self._protected = {name for name, each in self.records.items() if each.keep_secret}
         self._touched: set[str] = set()
         self._kept: set[str] = set()
-        self._archived = 0
-        self._dropped = 0
-        self._most = max(MIN_ARCHIVED, int(len(self.records) * ARCHIVED_SHARE))
-        in_month = max(MIN_ARCHIVED, int(len(self.records) * DROPPED_SHARE)) - view.dropped
-        self._most_dropped = min(self._most, in_month)
+        count = len(self.records)
+        self._room = max(MIN_ARCHIVED, int(count * ARCHIVED_SHARE))
+        self._room_for_noise = min(self._room, max(MIN_ARCHIVED, int(count * DROPPED_SHARE)) - view.dropped)
         self._usage = TokenUsage()
         self._failed = ""
         self._unusable = ""
@@ -80,11 +79,6 @@ class PlanBuilder:
     def live(self) -> list[Record]:
         """Live records as the plan would leave them, without those that it touches."""
         return [record for record in self.records.values() if record.id not in self._touched]
-
-    @property
-    def steps(self) -> tuple[PlanStep, ...]:
-        """Changes that were accepted so far."""
-        return tuple(self._steps)
 
     def note(self, *texts: str) -> None:
         """Add notes for a person, each once."""
@@ -113,10 +107,9 @@ class PlanBuilder:
             why = f"{what} wait for the next dream: {answer.why}"
             self._unusable = self._unusable or why
             self.note(why)
-        elif not answer.why:
-            self._is_answered = True
-        elif not (answer.is_later or answer.has_no_model):
+        elif answer.why and not (answer.is_later or answer.has_no_model):
             self.fail(answer.why)
+        self._is_answered |= not answer.why
         return not answer.why
 
     def take_verdicts(self, verdicts: ClaimVerdicts) -> None:
@@ -129,12 +122,7 @@ class PlanBuilder:
 
     def take(self, edit: Change, why: str, sources: Sequence[str] = ()) -> None:
         """Add a change that its caller has checked. Nothing else of the plan may touch the same thing."""
-        self.add_step(PlanStep(edit=edit, why=why, sources=tuple(sources)))
-
-    def add_step(self, step: PlanStep) -> None:
-        """Add a step that its caller has checked."""
-        edit = step.edit
-        self._steps.append(step)
+        self.steps.append(PlanStep(edit=edit, why=why, sources=tuple(sources)))
         self._touched.add(edit.id)
         if isinstance(edit.after, Record) and not edit.after.archived:
             self.said[edit.after.scope, edit.after.fingerprint] = edit.after.id
@@ -157,12 +145,12 @@ class PlanBuilder:
             why: The model's reason.
         """
         reason = self.explain_unavailable([id]) or self._explain_unremovable(id) or self._explain_no_room()
-        if not reason and self._dropped >= self._most_dropped:
+        if not reason and self._room_for_noise < 1:
             reason = f"this dream may drop no more of {len(self.records)} records"
         if reason:
             return self.refuse(f"archive {id}", reason)
-        self._dropped += 1
-        self._archived += 1
+        self._room_for_noise -= 1
+        self._room -= 1
         self.retire(self.records[id], why)
         return True
 
@@ -195,20 +183,20 @@ class PlanBuilder:
             category: Its new category; None leaves it.
             tags: Its new labels; None leaves them. None of the old ones is taken away.
         """
-        what = f"refile {id}"
         if reason := self.explain_unavailable([id]) or self._explain_pinned(id):
-            return self.refuse(what, reason)
+            return self.refuse(f"refile {id}", reason)
         record = self.records[id]
         try:
             after = replace(
                 record,
                 category=record.category if category is None else validate_category(category),
-                tags=record.tags if tags is None else normalize_labels((*record.tags, *tags), name="tag"),
+                tags=normalize_labels((*record.tags, *(tags or ())), name="tag"),
             )
         except InvalidInput as error:
-            return self.refuse(what, str(error))
+            return self.refuse(f"refile {id}", str(error))
         if len(after.tags) > max(MAX_TAGS, len(record.tags)):
-            return self.refuse(what, f"it would have {len(after.tags)} tags, more than {MAX_TAGS}")
+            why = f"it would have {len(after.tags)} tags, more than {MAX_TAGS}"
+            return self.refuse(f"refile {id}", why)
         return after != record and self.change(record, after, why="belongs there")
 
     def add(self, record: Record, *, sources: Sequence[str], why: str, is_proposal: bool = False) -> bool:
@@ -220,13 +208,15 @@ class PlanBuilder:
             why: The reason.
             is_proposal: Whether the record is only proposed to the owner.
         """
-        what = f"add a {record.kind}"
+        reason = ""
         try:
             validate_record(record)
         except InvalidInput as error:
-            return self.refuse(what, str(error))
+            reason = str(error)
         if known := self.said.get((record.scope, record.fingerprint)):
-            return self.refuse(what, f"the live record {known} says it already")
+            reason = f"the live record {known} says it already"
+        if reason:
+            return self.refuse(f"add a {record.kind}", reason)
         edit = Change(before=None, after=record)
         if is_proposal:
             self._proposals.append(PlanStep(edit=edit, why=why, sources=tuple(sources)))
@@ -256,14 +246,12 @@ class PlanBuilder:
             since: When the record ceases to hold.
             is_said: Whether verified turns of the owner say it. Otherwise it counts as archived.
         """
-        reason = self.explain_unavailable([record.id])
-        if not reason and not is_said:
-            reason = self.explain_unavailable([by.id] if by is not None else []) or self._explain_no_room()
-            if record.importance >= IMPORTANT:
-                reason = reason or f"{record.id} is important"
-        if reason := reason or self._explain_pinned(record.id):
+        reason = self.explain_unavailable([record.id]) or self._explain_pinned(record.id)
+        if not is_said:
+            reason = reason or self.explain_unavailable([by.id] if by is not None else [])
+            reason = reason or self._explain_important(record) or self._explain_no_room()
+        if reason:
             return self.refuse(f"end {record.id}", reason)
-        self._archived += not is_said
         starts_at = record.valid_from or record.created_at
         after = replace(
             record,
@@ -271,9 +259,11 @@ class PlanBuilder:
             replaced_by="" if by is None else by.id,
             perhaps_replaced_by="",
         )
-        why = "the owner says that it no longer holds" if by is None else f"{by.id} changed it"
-        self.take(Change(before=record, after=validate_record(after)), why, (record.id,))
+        self.change(
+            record, after, why=f"{by.id} changed it" if by else "the owner says that it no longer holds"
+        )
         if by is not None and not is_said:
+            self._room -= 1
             self._touched.add(by.id)
         return True
 
@@ -293,11 +283,11 @@ class PlanBuilder:
         failed = self._failed or ("" if self._is_answered else self._unusable)
         return self.view.build_plan(
             self._name,
-            steps=tuple(self._steps),
+            steps=tuple(self.steps),
             proposals=tuple(self._proposals),
             refused=tuple(self._refused),
             notes=tuple(self._notes),
-            skipped="" if self._steps or self._proposals or failed else skipped,
+            skipped="" if self.steps or self._proposals or failed else skipped,
             failed=failed,
             cursors=dict(cursors or {}),
             usage=self._usage,
@@ -320,10 +310,11 @@ class PlanBuilder:
         record = self.records.get(id)
         return f"{id} is pinned" if record is not None and record.pinned else ""
 
+    def _explain_important(self, record: Record) -> str:
+        return f"{record.id} is important ({record.importance:.2f})" if record.importance >= IMPORTANT else ""
+
     def _explain_unremovable(self, id: str) -> str:
         record = self.records[id]
-        if record.importance >= IMPORTANT:
-            return f"{id} is important ({record.importance:.2f})"
         if record.seen_count >= CONFIRMED:
             return f"{id} was said {record.seen_count} times"
         if id in self.view.recalled:
@@ -332,12 +323,12 @@ class PlanBuilder:
             return f"{id} is under a headline of this plan"
         if record.updated_at > record.created_at:
             return f"{id} was changed since it was saved"
-        return self._explain_pinned(id)
+        return self._explain_important(record) or self._explain_pinned(id)
 
     def _explain_no_room(self) -> str:
-        if self._archived < self._most:
+        if self._room > 0:
             return ""
-        text = f"this dream may archive {self._most} of {len(self.records)} records; none is left"
+        text = f"this dream may archive no more of {len(self.records)} records"
         self.note(text)
         return text
 

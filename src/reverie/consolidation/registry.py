@@ -26,9 +26,9 @@ If two of them change the same record, the first counts: a sentence that is drop
 
 
 PROMPT_SETTINGS = {
-    drafts.PROMPT: "memory_rules",
+    drafts.ENRICH.prompt: "memory_rules",
     tidy.DIRECTIVE: "dream_directive",
-    preferences.PROMPT: "preference_directive",
+    preferences.INFER.prompt: "preference_directive",
 }
 """Settings with the names of the user's own files in place of prompts; files for other prompts have their names."""
 
@@ -63,7 +63,13 @@ class Pass:
 PASSES = {
     each.name: each
     for each in (
-        Pass(drafts.NAME, drafts.enrich_drafts, "drafts", "enrich", needs="rough notes stay as they are"),
+        Pass(
+            drafts.NAME,
+            drafts.enrich_drafts,
+            "drafts",
+            setting="enrich",
+            needs="rough notes stay as they are",
+        ),
         Pass(verify.NAME, verify.verify, "claims", needs="only a model verifies what a model read"),
         Pass(tidy.NAME, tidy.tidy, left=tidy.LEFT),
         Pass(

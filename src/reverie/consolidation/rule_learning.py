@@ -13,16 +13,19 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from reverie.consolidation.entities import extract_references, extract_tags
-from reverie.consolidation.patterns import find_failure, has_correction, is_fiction, is_statement
 from reverie.consolidation.sentences import (
     TRIGGER,
+    find_failure,
+    find_wishes,
+    has_correction,
+    is_fiction,
     is_likely_secret,
     is_self_contained,
+    is_statement,
     split_sentences,
     strip_greeting,
     strip_question,
 )
-from reverie.consolidation.wishes import find_wishes
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.context.window import parse_position
 from reverie.domain import provenance
@@ -298,7 +301,7 @@ class RuleLearner:
         The last long answer stands for the session, in place of the one that did before.
         """
         turns = self._store.turns(session=session)
-        done = read_consolidated_position(self._store, session)
+        done = parse_position(self._store.cursor(build_cursor_name(session)))
         fresh = [turn for turn in turns if turn.position >= done]
         if not fresh:
             return []
@@ -338,11 +341,6 @@ class RuleLearner:
 def build_cursor_name(session: str) -> str:
     """Return the name of the cursor that says up to which turn a session was consolidated by rule."""
     return f"fil:{session}"
-
-
-def read_consolidated_position(store: Store, session: str) -> int:
-    """Return the position of the first turn of a session that was not consolidated by rule."""
-    return parse_position(store.cursor(build_cursor_name(session)))
 
 
 def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime | None) -> Iterator[_Exchange]:

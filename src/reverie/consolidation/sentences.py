@@ -1,14 +1,26 @@
-"""Sentences of messages: where they end, what in them is quoted, and what their form says."""
+"""Sentences of messages: where they end, what is quoted, what their form says, and what people ask of their memory.
+
+Corrections, failures and statements are told by patterns and fitted models. A wish is an imperative with a verb of
+memory and the object that this verb needs: a clause for "remember", a subject for "forget", the message or the
+conversation for "don't record". Questions ("Do you remember that …?"), statements ("I forget what I said about …"),
+idioms ("Forget it") and quotations are not wishes. In doubt a sentence is none.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
+from pkgutil import get_data
+from typing import Literal
 
-from reverie.domain.lazy_regex import defer_regex, parse_word_set
+from reverie.domain.conversation import Wish, WishName
+from reverie.domain.intake import LONGEST, rate_classes
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.redactor import get_built_in_redactor
 from reverie.domain.text import validation
-from reverie.domain.text.dates import MONTHS
+from reverie.domain.text.dates import MONTHS, fold_text
+from reverie.domain.text.escaping import unquoted_text
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
@@ -45,13 +57,12 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_self_contained(sentence: str) -> bool:
-    """Whether a sentence can be understood without the one before it.
+    """Return whether a sentence can be understood without the one before it.
 
     >>> is_self_contained("That fixed it, thanks!"), is_self_contained("Restarting the daemon solved it.")
     (False, True)
     """
-    words = {word.lower() for word in _WORD.findall(sentence)} - _EMPTY_WORDS
-    return len(words) >= 2 and not _POINTS_BACK.search(strip_quotations(sentence))
+    return sentence.count(" ") >= 2 and not _POINTS_BACK.search(strip_quotations(sentence))
 
 
 _FENCE = defer_regex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -117,19 +128,6 @@ def strip_quotations(sentence: str) -> str:
     return " ".join(masked.replace("*", " ").replace("__", " ").split())
 
 
-_WORD = defer_regex(r"[\w'’]+")
-
-
-_EMPTY_WORDS = parse_word_set(
-    """
-    a an the this that these those it its it's that's is are was were be been am i'm i you you're we
-    we're they he she me my your our us them and or but so not no nope yes ok okay of to in on at
-    for with from by as do does did don't didn't doesn't have has had will would can could should
-    just still again now then there here all one what which who how very much thanks thank please
-    fixed fix fixes solved resolved works work failed fails fail wrong prefer like decided agreed
-    sorry helped again did trick stop doing
-    """
-)
 _POINTS_BACK = defer_regex(
     r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|resolved|"
     r"worked|works|helped|failed|fails|doesn't work|does not work|didn't work|did the trick)\b.{0,20}$"
@@ -180,3 +178,187 @@ def strip_greeting(sentence: str) -> str:
     ('Ruth is vegan.', "I'm celiac")
     """
     return _ASIDE.sub("", _GREETING.sub("", sentence, count=1))
+
+
+# -- what a sentence says ------------------------------------------------------------------------------------
+
+MIN_CHANCE = 0.4
+"""Least probability of a correction, failure or fix by the models of `reverie.domain.intake`."""
+
+
+def has_correction(sentence: str, *, answering: bool = False) -> bool:
+    """Return whether a sentence of the owner's says that the assistant was wrong.
+
+    Args:
+        sentence: The sentence.
+        answering: Whether it answers a question of the assistant's, so that a mere "no" is no correction.
+
+    >>> has_correction("That's wrong, it is 8."), has_correction("No problem.")
+    (True, False)
+    """
+    masked = strip_quotations(sentence)
+    if len(masked) > LONGEST or _matches("corrections", masked, "no_correction"):
+        return False
+    if _ASKS_BACK.search(masked) and not masked.lower().startswith("why did you"):
+        return False
+    if answering:
+        return _matches("corrections", masked, "correction")
+    is_named = _matches("corrections", masked, "correction", "answer_no")
+    return is_named or rate_classes(masked).classes["correction"] >= MIN_CHANCE
+
+
+def find_failure(sentence: str) -> Literal["failure", "fix"] | None:
+    """Return whether a sentence tells of something that did not work, or of what repaired it.
+
+    >>> find_failure("npm install crashes on Node 22"), find_failure("Clearing the cache solved it")
+    ('failure', 'fix')
+    """
+    masked = strip_quotations(sentence)
+    chances = rate_classes(masked).classes if len(masked) <= LONGEST else {"failure": 0.0, "fix": 0.0}
+    failure, fix = chances["failure"], chances["fix"]
+    if max(failure, fix) < MIN_CHANCE:
+        return None
+    return "failure" if failure >= fix else "fix"
+
+
+def is_fiction(sentence: str) -> bool:
+    """Return whether a sentence makes the rest of a message something that is only played or supposed.
+
+    >>> is_fiction("Act as a recruiter."), is_fiction("I suppose so.")
+    (True, False)
+    """
+    return _matches("doubts", fold_text(strip_quotations(sentence)), "fiction")
+
+
+def is_statement(sentence: str) -> bool:
+    """Return whether a sentence may state something: no question, guess, joke, code or mere quotation.
+
+    >>> [is_statement(text) for text in ("I live in Oslo.", "Is it far?", "Maybe I live in Oslo.", "«Never give up.»")]
+    [True, False, False, False]
+    """
+    masked = strip_quotations(sentence)
+    plain = fold_text(masked)
+    return (
+        len(masked.replace("“”", "").strip(" .,:;-–—!")) >= _SHORTEST
+        and ASKS.search(masked) is None
+        and not _matches("doubts", plain, "no_fact")
+    )
+
+
+def holds_for_good(text: str) -> bool:
+    """Return whether a text has words of a preference that holds for good.
+
+    >>> holds_for_good("Always answer in German"), holds_for_good("Answer in German")
+    (True, False)
+    """
+    return _matches("doubts", text.lower(), "for_good")
+
+
+_SHORTEST = 3
+_ASKS_BACK = defer_regex(r"\?[\"')”]*$")
+
+# -- wishes ------------------------------------------------------------------------------------------------
+
+_VERBS = defer_regex(
+    r"rem[ei]m|recu|ten |tien|tête|recor|forg|mind|not[aei]|memor|sav|stor|eras|delet|remov|wip|scrub|log|keep|writ"
+    r"|merk|denk|verg|behalt|speich|lösch|entf|zeich|unter uns|souv|rapp|ret|oubli|gard|effac|suppr|enreg|entre n|acu"
+    r"|olvid|cuenta|apunt|guard|borr|elim|regist|grab|entre t|ricord|ment|dimen|segn|salv|cancel|tra (?:di )?noi|lembr"
+    r"|esque|apag|grav|[记記忘删清保储覚憶メ削消オ]|off the record",
+    re.IGNORECASE,
+)
+"""Beginnings of the words without which no sentence is a wish, so that others are not read."""
+
+_COLON = defer_regex(r"[:：]\s*$")
+_LONGEST_WISH = 600
+
+
+def find_wishes(message: str) -> list[Wish]:
+    """Return the wishes of a message, without code, quotations and what it reports.
+
+    >>> find_wishes("Please remember that I park on the roof. Is that far?")
+    [Wish(name='remember', text='I park on the roof.')]
+    >>> find_wishes("Forget what I said about the divorce."), find_wishes("Do you remember that we met?")
+    ([Wish(name='forget', text='the divorce')], [])
+    """
+    if _VERBS.search(message) is None:
+        return []
+    sentences = [" ".join(each.replace("’", "'").split()) for each in split_sentences(unquoted_text(message))]
+    found = [_read_wish(each) for each in sentences]
+    wishes = []
+    for place, wish in enumerate(found):
+        if wish is None:
+            continue
+        others = [
+            each
+            for each, other in zip(sentences, found, strict=True)
+            if other is None and not ASKS.search(each)
+        ]
+        if wish.name == "remember" and wish.text and _COLON.search(sentences[place].removesuffix(wish.text)):
+            # A list of statements after a colon.
+            others = [each for each in sentences[place + 1 :] if each in others]
+            wish = Wish("remember", " ".join([wish.text, *others]))
+        elif wish.name in ("remember", "skip") and not wish.text:
+            wish = Wish(wish.name, " ".join(others))
+        if wish.name == "remember":
+            wish = Wish("remember", wish.text[:1].upper() + wish.text[1:])
+        wishes.append(wish)
+    return wishes
+
+
+def _read_wish(sentence: str) -> Wish | None:
+    """Return the wish of a sentence; None if it is none."""
+    if len(sentence) > _LONGEST_WISH or _VERBS.search(sentence) is None:
+        return None
+    plain = sentence.rstrip("?？ ")
+    if plain != sentence and _find_pattern("wishes", "modal_opening").match(plain) is None:
+        return None
+    masked = strip_quotations(plain)
+    for name, patterns in _PATTERNS.items():
+        for pattern in patterns:
+            compiled = _find_pattern("wishes", pattern)
+            if compiled.search(masked) and (found := compiled.search(plain)):
+                text = next((each for each in found.groupdict().values() if each), "").strip(" ,")
+                return Wish(name, text if name != "forget" else text.rstrip(".!。"))
+    return None
+
+
+_PATTERNS: dict[WishName, tuple[str, ...]] = {
+    "resume": ("resume",),
+    "pause": ("pause",),
+    "skip": ("skip_before", "skip_after"),
+    "forget": ("forget",),
+    "remember": ("remember_this", "remember_clause", "remember_after"),
+}
+
+
+# -- patterns ----------------------------------------------------------------------------------------------
+
+
+@cache
+def _find_pattern(file: str, name: str) -> re.Pattern[str]:
+    """Return a pattern of a file, compiled when it is first used: all of them take 35 ms.
+
+    A heading `[name]` begins a pattern. Each line below it is an alternative; an indented line goes on where the one
+    before it ends. `{name}` stands for another pattern of the file. A line that begins with `#` is a comment.
+    """
+    sources = _read_patterns(file)
+
+    def expand(name: str) -> str:
+        return re.sub(r"\{([a-z_]+)\}", lambda found: expand(found[1]), sources[name])
+
+    return re.compile(expand(name), 0 if file == "doubts" else re.IGNORECASE)
+
+
+@cache
+def _read_patterns(file: str) -> dict[str, str]:
+    text = (get_data("reverie.consolidation", f"patterns/{file}.txt") or b"").decode().replace("\n    ", "")
+    names = re.split(r"^\[([a-z_]+)\]$", text, flags=re.MULTILINE)
+    bodies = ([line for line in body.split("\n") if line and line[0] != "#"] for body in names[2::2])
+    return {
+        name: "|".join(f"(?:{line})" for line in body) for name, body in zip(names[1::2], bodies, strict=True)
+    }
+
+
+def _matches(file: str, text: str, *names: str) -> bool:
+    """Return whether one of these patterns of a file is found in a text."""
+    return any(_find_pattern(file, name).search(text) for name in names)

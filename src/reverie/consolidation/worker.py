@@ -1,11 +1,14 @@
-"""Background thinking: plans and runs of passes, and one thread in a process that does what is due."""
+"""Background thinking: one thread in a process does what is due, under a lease that one process has among all."""
 
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,24 +18,23 @@ from typing import Literal, NamedTuple, get_args
 from reverie.consolidation.dreams import ALL, Dreams
 from reverie.consolidation.gatherer import ACTOR, WindowKind
 from reverie.consolidation.inbox import PassOutcome
-from reverie.consolidation.lease import CLOCK_WAS_WRONG, DreamLease
 from reverie.consolidation.pair_judge import PairJudge
-from reverie.consolidation.plan import Plan
 from reverie.consolidation.registry import DREAM
-from reverie.consolidation.rule_learning import read_consolidated_position
-from reverie.context.retrieval import FRESH
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionOverview
+from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Record, validate_choice
-from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
+from reverie.domain.text.timestamps import Clock, compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_values
 from reverie.llm.protocol import Model
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings, Thinking
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import get_server_store
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -50,6 +52,18 @@ REMEMBERED = timedelta(days=7)
 
 LAST_CYCLE = "dream.last"
 """The store's cursor with the time of the last dream."""
+
+LEASE = "lease:dream"
+"""Namespace of the one entry that names the process at work, in a store that has no leases of its own."""
+
+LEASE_TIME = timedelta(seconds=30)
+"""Duration of a lease without renewal, such as after its owner was killed."""
+
+LONGEST_PASS = timedelta(minutes=30)
+"""Maximum time for which a lease is renewed in one run. After that, another process may take over."""
+
+CLOCK_WAS_WRONG = timedelta(days=1)
+"""Times further in the future were written by a clock that was wrong; nothing waits for them."""
 
 _THINKING = "thinking"  # the cursor with the owner's choice
 _LONGEST_INTERVAL_S = 86_400
@@ -92,7 +106,6 @@ class Worker(Dreams):
         plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
         model: Model | None = None,
         profile: Path | None = None,
-        conclude: Callable[[str], object] | None = None,
         judge: PairJudge | None = None,
         living: LivingPages | None = None,
         expire: Callable[[], object] = lambda: None,
@@ -103,13 +116,11 @@ class Worker(Dreams):
             plan_records: Returns the changes that saving records would make.
             model: The model; None for none.
             profile: Folder of the user's own prompts; None for those that ship.
-            conclude: Function that saves what a session came to, by rule; None to leave idle sessions alone.
             judge: Judge of changed records; None for a memory that cannot be written.
             living: The living pages; None for a memory that cannot be written.
             expire: Function that ends the records whose last day is over.
         """
         super().__init__(writer, settings=settings, plan_records=plan_records, model=model, profile=profile)
-        self._conclude = conclude
         self._judge = judge
         self._living = living
         self._expire = expire
@@ -294,7 +305,7 @@ class Worker(Dreams):
         planned = {name for each in self.kept_plans() for name in each.plan.cursors}
         for overview in self._store.sessions():
             session = overview.state.id
-            if (kind := self._windows.find_due(overview)) is not None:
+            if (kind := self._gatherer.find_due(overview)) is not None:
                 run = partial(self._shorten_window, session, kind)
                 yield _Task(self._clock(), f"session {session}", run)
             else:
@@ -303,31 +314,25 @@ class Worker(Dreams):
     def _iter_left_tasks(self, overview: SessionOverview, planned: Collection[str]) -> Iterator[_Task]:
         """Yield what is to be done for a session once it is over.
 
-        A model reads the new turns of this week, and what it failed to read. Without one, a paragraph of history and a
-        summary are made by rule.
+        A model reads the new turns of this week, and what it failed to read. Without one a paragraph of history is made
+        by rule.
         """
-        session, now, idle_at = overview.state.id, self._clock(), overview.last_at + self._settings.idle
-        ends_at, age = (
-            (now if overview.state.status == "terminated" else idle_at),
-            abs(now - overview.last_at),
-        )
+        session, now = overview.state.id, self._clock()
+        ends_at = now if overview.state.status == "terminated" else overview.last_at + self._settings.idle
         reads = self._settings.remember and self._asker.model is not None and self.thinking != "off"
-        reading = self._windows.read_state(session)
-        if age > REMEMBERED and not reading.is_waiting:
+        reading = self._gatherer.read_state(session)
+        if abs(now - overview.last_at) > REMEMBERED and not reading.is_waiting:
             return
         if reads and build_remembered_cursor(session) not in planned and reading.position < overview.turns:
             read_at = reading.again_at if reading.again_at and reading.is_paused(now) else ends_at
             yield _Task(max(read_at, ends_at), f"read {session}", partial(self._read_session, session))
         is_told_by_rule = not (reads and self.thinking == "tidy") and not overview.state.scope
-        if is_told_by_rule and self._windows.read_told(session) < overview.turns:
+        if is_told_by_rule and self._gatherer.read_told(session) < overview.turns:
             yield _Task(ends_at, f"tell {session}", partial(self._tell_session, session))
-        is_concluding = self._conclude is not None and self._settings.learn and not reads and age <= FRESH
-        if is_concluding and read_consolidated_position(self._store, session) < overview.turns:
-            yield _Task(idle_at, f"idle {session}", partial(self._conclude_session, session))
 
     def _shorten_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Shorten a window; the model takes part only if nobody has to be asked, and it has not failed lately."""
-        is_paused = self._windows.read_state(session).is_paused(self._clock())
+        is_paused = self._gatherer.read_state(session).is_paused(self._clock())
         return [self._run_window(session, kind, is_asking=self.thinking == "tidy" and not is_paused)]
 
     def _read_session(self, session: str) -> list[PassOutcome]:
@@ -341,17 +346,6 @@ class Worker(Dreams):
         """Write the paragraph of a session by rule; the outcome is of no interest unless it failed."""
         outcome = self._run_window(session, "read", is_asking=False)
         return [outcome] if outcome.state == "failed" else []
-
-    def _conclude_session(self, session: str) -> list[PassOutcome]:
-        assert self._conclude is not None
-        now = self._clock()
-        try:
-            self._conclude(session)
-        except ReverieError as error:
-            _log.warning("session %r could not be summarised: %s", session, error)
-            self._asker.count("conclude.failed")
-            return [PassOutcome.from_error("conclude", now, error)]
-        return [PassOutcome(plan=Plan(id="", name="conclude", made_at=now), state="applied")]
 
     # -- dreams ------------------------------------------------------------------------------------------
 
@@ -460,3 +454,75 @@ class _WorkerThread(threading.Thread):
             del worker  # while this thread waits, it must not keep the memory
             self._wake.wait(self._every_s)
             self._wake.clear()
+
+
+# -- the lease -------------------------------------------------------------------------------------------
+
+
+class DreamLease:
+    """Lease in one store. Thread-safe."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self._store = store
+        self._leases = get_server_store(store)
+        self._clock = clock
+        self._token = secrets.token_hex(6)
+        self._lock = ForkSafeLock()  # the threads of a process work one after the other
+
+    @property
+    def _owner(self) -> str:
+        """The name under which this process holds the lease; a forked one has another."""
+        return f"{self._token}-{os.getpid()}"
+
+    @contextmanager
+    def hold(self) -> Iterator[bool]:
+        """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
+        with self._lock:
+            token = self.take()
+            if token is None:
+                yield False
+                return
+            done = threading.Event()
+            renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
+            renewing.start()
+            try:
+                with nullcontext() if self._leases is None else self._leases.fencing(token):
+                    yield True
+            finally:
+                done.set()
+                renewing.join()
+                self._release()
+
+    def _renew(self, done: threading.Event) -> None:
+        every = LEASE_TIME / 3
+        for _ in range(LONGEST_PASS // every):
+            if done.wait(every.total_seconds()):
+                return
+            try:
+                self.take()
+            except ReverieError as error:
+                _log.warning("the lease could not be renewed: %s", error)
+
+    def take(self) -> int | None:
+        """Take or renew the lease; return its token, 0 in a store without, None where another process has it."""
+        if self._leases is not None:
+            return self._leases.take_lease(self._owner, LEASE_TIME)
+        now = self._clock()
+        mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
+        wrong = [
+            entry.key
+            for entry in self._store.entries(LEASE, now=now)
+            if entry.expires_at is not None and entry.expires_at - now > CLOCK_WAS_WRONG
+        ]
+        if wrong:
+            self._store.drop_entries(LEASE, wrong)
+        return 0 if self._store.put_entry(mine, capacity=1, now=now) else None
+
+    def _release(self) -> None:
+        try:
+            if self._leases is not None:
+                self._leases.release_lease(self._owner)
+            else:
+                self._store.drop_entries(LEASE, [self._owner])
+        except ReverieError as error:
+            _log.warning("the lease could not be given back; it ends by itself: %s", error)

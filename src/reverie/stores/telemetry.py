@@ -115,7 +115,7 @@ def trace_model(settings: Settings, operation: str, name: str) -> AbstractContex
 
 
 def trace_workflow(settings: Settings, name: str) -> AbstractContextManager[OperationSpan]:
-    """Return the span of a dream or one of its passes."""
+    """Return the span of a dream."""
     attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name}
     return _record(settings, f"invoke_workflow {name}", "INTERNAL", _DURATION, attributes)
 

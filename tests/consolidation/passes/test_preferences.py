@@ -110,15 +110,14 @@ def test_a_preference_that_the_turns_do_not_show_is_refused() -> None:
     assert "last dream" in infer(CASUAL, preference(PLAIN, T9="strong")).refused[0].why
 
 
-def test_only_the_owners_turns_are_evidence_and_what_we_injected_is_none() -> None:
+def test_only_the_owners_turns_are_evidence_and_what_comes_back_from_the_web_is_none() -> None:
     others = [
         turn(1, "I always want reports in plain text", role="assistant"),
         turn(2, "always plain text reports", role="tool", tool_call_id="c"),
     ]
     assert infer(others, preference(PLAIN, T1="strong")).skipped == "the owner has said nothing new"
-    echoed = infer(
-        [turn(1, "I always want plain text.")], preference(PLAIN), injected=("I always want plain text.",)
-    )
+    shown = make_record(id="f" * 12, content="I always want plain text.", moment=NOW, origin="web")
+    echoed = infer([turn(1, "I always want plain text.")], preference(PLAIN), records=(shown,))
     assert echoed.skipped == "the owner has said nothing new"
 
 

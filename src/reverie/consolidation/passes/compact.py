@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
-from reverie.consolidation.answers import UnusableReply, strip_reasoning
+from reverie.consolidation.answers import UnusableReply, fill_places, strip_reasoning
 from reverie.consolidation.flows import Flow
 from reverie.consolidation.inputs import PassInput, format_transcript
 from reverie.consolidation.plan import Plan
@@ -54,7 +54,8 @@ def compact(view: PassInput) -> Flow[Plan]:
     note, summary, usage = "nothing was said in words", "", TokenUsage()
     if conversation := format_transcript(older, longest=LONGEST_MESSAGE):
         before = f"What was said before these messages:\n{escaping.fence(state.summary)}\n\n"
-        text = view.fill_prompt(PROMPT, summary=before if state.summary else "", conversation=conversation)
+        places = {"summary": before if state.summary else "", "conversation": conversation}
+        text = fill_places(view.prompt(PROMPT), places)
         reply = yield ModelRequest(
             messages=(ChatMessage(role="user", content=text),),
             purpose=NAME,

@@ -8,25 +8,23 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.answers import Answer, build_schema, to_text, to_texts
-from reverie.consolidation.flows import Flow, ask_for_json
-from reverie.consolidation.inputs import PassInput, build_cursor_name, split_sentences
+from reverie.consolidation.answers import Answer, Question, to_text, to_texts
+from reverie.consolidation.flows import Flow, ask_once
+from reverie.consolidation.inputs import PassInput, build_cursor_name
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
+from reverie.consolidation.sentences import split_sentences
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Kind, Record, normalize_labels, validate_record
 from reverie.domain.similarity.grounding import Evidence, find_unsaid
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
-from reverie.llm.protocol import ModelRequest
 from reverie.repositories.records import NewRecord
 
 NAME = "enrich"
-PROMPT = "memory-rules.md"
 
 MAX_RECORDS = 12
 """Records that one draft may become."""
@@ -38,7 +36,12 @@ ENRICHED_FROM = "enriched_from"
 _MAX_CATEGORIES = 100
 _MAX_MISSED = 3  # first drafts without an answer before the model is left alone
 _SLACK = 40  # characters of each record, for what makes it understandable without the others
-SCHEMA = build_schema({"records": [{"content": str, "category": str, "tags": [str]}]})
+ENRICH = Question(
+    purpose=NAME,
+    prompt="memory-rules.md",
+    answer={"records": [{"content": str, "category": str, "tags": [str]}]},
+    timeout_s=60.0,
+)
 
 
 def enrich_drafts(view: PassInput) -> Flow[Plan]:
@@ -53,7 +56,10 @@ def enrich_drafts(view: PassInput) -> Flow[Plan]:
         considered += 1
         if note.archived or note.pinned:
             continue
-        answer = yield from ask_for_json(_build_request(view, note))
+        used = ", ".join(view.categories.get(note.scope, ())[:_MAX_CATEGORIES]) or "(none)"
+        tokens = 1_000 + 2 * validation.estimate_tokens(note.content)
+        places = {"categories": used, "note": fence(note.content)}
+        answer = yield from ask_once(view, ENRICH, places, tokens=tokens)
         builder.spend(answer.usage)
         if answer.why and not answer.is_unusable:
             missed.append((note, answer.why))
@@ -69,18 +75,6 @@ def enrich_drafts(view: PassInput) -> Flow[Plan]:
             builder.fail(f"the note stays as it is: {why}")
     read_until = view.until if considered == len(view.drafts) else view.drafts[considered][1] - 1
     return builder.plan(skipped="there is no rough note", cursors={build_cursor_name(NAME): str(read_until)})
-
-
-def _build_request(view: PassInput, note: Record) -> ModelRequest:
-    categories = view.categories.get(note.scope, ())[:_MAX_CATEGORIES]
-    return view.build_question(
-        PROMPT,
-        {"categories": ", ".join(categories) or "(none)", "note": fence(note.content)},
-        purpose=NAME,
-        schema=SCHEMA,
-        answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
-        timeout_s=60.0,
-    )
 
 
 def _enrich(builder: PlanBuilder, note: Record, answer: Answer) -> None:
@@ -162,14 +156,12 @@ def _list_values(known: Specifics, text: Specifics) -> list[str]:
 
 
 EXTRACT_NAME = "extract"
-EXTRACT_PROMPT = "extract.md"
 
 SHORTEST_OUTPUT = 50
 LONGEST_OUTPUT = 4_000
 _LONGEST_STATEMENT = 500
 _MAX_STATEMENTS = 20
 
-_BULLET = defer_regex(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _RULES = {
     "lessons": r"learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not",
     "insights": r"decided|conclusion|conclude|therefore|key insight|will use|agreed|better than|simpler than|"
@@ -181,7 +173,13 @@ _RULES = {
 KINDS_OF_LISTS: Mapping[str, Kind] = MappingProxyType(
     {"findings": "finding", "insights": "insight", "lessons": "lesson"}
 )
-EXTRACT_SCHEMA = build_schema({name: [str] for name in KINDS_OF_LISTS})
+EXTRACT = Question(
+    purpose=EXTRACT_NAME,
+    prompt="extract.md",
+    answer={name: [str] for name in KINDS_OF_LISTS},
+    tokens=1_000,
+    timeout_s=60.0,
+)
 
 
 def extract(view: PassInput) -> Flow[Plan]:
@@ -191,18 +189,11 @@ def extract(view: PassInput) -> Flow[Plan]:
         skipped = f"the output has fewer than {SHORTEST_OUTPUT} characters"
         return view.build_plan(EXTRACT_NAME, skipped=skipped)
     text = text[:LONGEST_OUTPUT]
-    request = view.build_question(
-        EXTRACT_PROMPT,
-        {"step": escape_line(view.step) or "(unnamed)", "output": fence(text)},
-        purpose=EXTRACT_NAME,
-        schema=EXTRACT_SCHEMA,
-        answer_tokens=1_000,
-        timeout_s=60.0,
-    )
-    answer = yield from ask_for_json(request)
+    places = {"step": escape_line(view.step) or "(unnamed)", "output": fence(text)}
+    answer = yield from ask_once(view, EXTRACT, places)
     lists = {name: to_texts(answer.fields.get(name)) for name in KINDS_OF_LISTS}
     if answer.why:
-        for sentence in (_BULLET.sub("", part) for part in split_sentences(text)):
+        for sentence in split_sentences(text):
             found = (name for name, words in _RULES.items() if re.search(rf"\b(?:{words})\b", sentence, re.I))
             name = next(found, "")
             if name and len(sentence) >= 15 and not sentence.endswith("?"):

@@ -3,8 +3,8 @@
 The model names signals: turns that show a preference, each with its strength. Code counts them: one strong signal,
 two mild ones or three casual ones. A turn counts as strong only if it corrects the assistant, states the preference
 for good or is emphatic. Specifics are checked, and whether the turns show the preference is a claim that is
-verified. A preference that touches money, credentials or security is only proposed. Texts that Reverie put into the
-prompt are no evidence.
+verified. A preference that touches money, credentials or security is only proposed. What others said is no evidence,
+also if it comes back in the owner's turn.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.answers import build_schema, iter_objects, to_ids, to_text, to_texts
+from reverie.consolidation.answers import Question, iter_objects, to_ids, to_text, to_texts
 from reverie.consolidation.flows import Claim, Flow, ask_in_parts, format_evidence, verify_claims
-from reverie.consolidation.inputs import PassInput, split_by_size, split_sentences
-from reverie.consolidation.patterns import holds_for_good
+from reverie.consolidation.inputs import PassInput, split_by_size
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder
+from reverie.consolidation.sentences import holds_for_good, split_sentences
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.category import to_search_words as category_words
 from reverie.domain.conversation import SIGNAL, Turn
@@ -41,7 +41,6 @@ from reverie.domain.text.same_text import compute_fingerprint
 from reverie.llm.protocol import ModelRequest
 
 NAME = "preferences"
-PROMPT = "pref-dream.md"
 INFERRED = f"{USER_PREFERENCES}/inferred"
 
 NEEDED = MappingProxyType({"strong": 1, "mild": 2, "casual": 3})
@@ -68,9 +67,11 @@ _LEAST_SHARED = 0.7  # of the words of two preferences that are one
 _EMPHATIC = defer_regex(r"!{2,}|\?!|\b[A-ZÄÖÜ]{4,}\b.*\b[A-ZÄÖÜ]{2,}\b")
 _SIGNAL = {"turn": str, "strength": ("strong", "mild", "casual")}
 _PREFERENCE = {"content": str, "category": str, "tags": [str], "signals": [_SIGNAL]}
-SCHEMA = build_schema({"preferences": [_PREFERENCE]})
-FORMS = build_schema(
-    {"preferences": [_PREFERENCE], "to_save": [{**_PREFERENCE, "source_ids": [str]}], "to_delete": [str]}
+INFER = Question(
+    purpose=NAME,
+    prompt="pref-dream.md",
+    answer={"preferences": [_PREFERENCE]},
+    others={"to_save": [{**_PREFERENCE, "source_ids": [str]}], "to_delete": [str]},
 )
 
 _Said = tuple[Turn, str]
@@ -80,7 +81,8 @@ _Said = tuple[Turn, str]
 def infer_preferences(view: PassInput) -> Flow[Plan]:
     """Infer preferences from the owner's new turns, and those of the week before that show the same."""
     builder = PlanBuilder(view, name=NAME)
-    echo = {compute_fingerprint(sentence) for text in view.injected for sentence in split_sentences(text)}
+    others = [record.content for record in view.records if record.origin in UNTRUSTED]
+    echo = {compute_fingerprint(sentence) for text in others for sentence in split_sentences(text)}
     scopes = _group_evidence(view.turns, echo)
     if not scopes:
         return builder.plan(skipped="the owner has said nothing new")
@@ -93,26 +95,20 @@ def infer_preferences(view: PassInput) -> Flow[Plan]:
             builder.note(f"the owner said more than {MAX_TURNS} things; the latest were looked at")
         for whole in split_by_size(scopes[scope][-MAX_TURNS:], _measure, most=MAX_TOKENS):
             build = partial(_build_request, view, scope, earlier[::-1])
-            for new, answer in (yield from ask_in_parts(whole, build, forms=FORMS)):
+            for new, answer in (yield from ask_in_parts(whole, build, forms=INFER.forms)):
                 if builder.take_answer(answer, "turns"):
                     inferred += _read_answer(builder, answer.fields, earlier[::-1], new)
                 elif answer.is_later or answer.is_unusable:
                     left += [turn.id for turn, _ in new]
-        yield from _verify(builder, scope, inferred)
+        verdicts = yield from verify_claims(view, [claim for _, claim in inferred], scope=scope)
+        builder.take_verdicts(verdicts)
+        for (record, _), why in zip(inferred, verdicts.reasons, strict=True):
+            if why:
+                builder.refuse("infer a preference", why)
+            else:
+                why = f"said in turns of the owner: {len(record.references)}"
+                builder.add(record, sources=record.references, why=why, is_proposal=record.permission)
     return builder.plan(skipped="nothing was inferred", cursors={LEFT: " ".join(left) or None})
-
-
-def _verify(builder: PlanBuilder, scope: str, inferred: Sequence[tuple[Record, Claim]]) -> Flow[None]:
-    """Verify the preferences of one scope, and add those that their turns show."""
-    verdicts = yield from verify_claims(builder.view, [claim for _, claim in inferred], scope=scope)
-    builder.take_verdicts(verdicts)
-    for (record, _), why in zip(inferred, verdicts.reasons, strict=True):
-        if why:
-            builder.refuse("infer a preference", why)
-            continue
-        names = record.references
-        why = f"said in {'a turn' if len(names) == 1 else f'{len(names)} turns'} of the owner"
-        builder.add(record, sources=names, why=why, is_proposal=record.permission)
 
 
 # -- signals -----------------------------------------------------------------------------------------------
@@ -157,7 +153,7 @@ def _group_evidence(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, l
     """Return the owner's turns by scope, each with what the assistant had said before it in the session.
 
     What the owner quotes is not the owner's, what the assistant made of a tool's result is left out, and so are mere
-    repetitions of injected texts.
+    repetitions of what tools, the web and imports say.
     """
     found: dict[str, list[_Said]] = defaultdict(list)
     last: dict[str, str] = {}
@@ -165,10 +161,8 @@ def _group_evidence(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, l
         if turn.role == "assistant" and turn.content.strip():
             last[turn.session] = "" if turn.origin in UNTRUSTED else turn.content
         elif turn.role == "user" and turn.origin == "owner" and (said := unquoted_text(turn.content)):
-            is_echo = all(compute_fingerprint(sentence) in echo for sentence in split_sentences(said))
-            found[turn.scope] += (
-                [] if is_echo else [(replace(turn, content=said), last.get(turn.session, ""))]
-            )
+            is_own = any(compute_fingerprint(sentence) not in echo for sentence in split_sentences(said))
+            found[turn.scope] += [(replace(turn, content=said), last.get(turn.session, ""))] * is_own
     return {scope: said for scope, said in found.items() if said}
 
 
@@ -206,7 +200,7 @@ def _build_request(
         "earlier": "\n".join(lines[: len(earlier)]) or "(nothing)",
         "turns": "\n".join(lines[len(earlier) :]),
     }
-    return view.build_question(PROMPT, places, purpose=NAME, scope=scope, schema=SCHEMA, answer_tokens=2_000)
+    return INFER.build(view.prompt(INFER.prompt), places, scope=scope)
 
 
 def _read_answer(

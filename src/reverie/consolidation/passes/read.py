@@ -19,7 +19,7 @@ from typing import Any
 
 from reverie.consolidation.answers import (
     Answer,
-    build_schema,
+    Question,
     describe_unknown_keys,
     iter_objects,
     to_label,
@@ -36,7 +36,6 @@ from reverie.consolidation.inputs import (
     label_turns,
     split_by_size,
 )
-from reverie.consolidation.inputs import split_sentences as split_lines
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.consolidation.sentences import is_likely_secret, split_sentences
@@ -68,7 +67,6 @@ from reverie.llm.protocol import ModelRequest
 from reverie.repositories.records import NewRecord
 
 NAME = "read"
-PROMPT = "read.md"
 
 HELD = "waits until a dream has found it in its turns"
 """Reason why a record is archived until the model has verified it."""
@@ -97,16 +95,19 @@ _UNKNOWN = "it names no known record"
 _MAX_CATEGORIES = 30
 
 _RECORD = {"content": str, "kind": str, "category": str, "turns": [str], "until": str | None}
-_ANSWER: Mapping[str, Any] = {
-    "history": str,
-    "add": [_RECORD],
-    "change": [{"record": str, **_RECORD}],
-    "end": [{"record": str, "turns": [str]}],
-    "drop": [{"record": str, "why": str}],
-}
-SCHEMA = build_schema(_ANSWER)
-FORMS = build_schema({**_ANSWER, "history_entry": str, "memory_update": str})
-"""The accepted forms: the own one, and Autobot's `history_entry` with `memory_update`."""
+READ = Question(
+    purpose=NAME,
+    prompt="read.md",
+    answer={
+        "history": str,
+        "add": [_RECORD],
+        "change": [{"record": str, **_RECORD}],
+        "end": [{"record": str, "turns": [str]}],
+        "drop": [{"record": str, "why": str}],
+    },
+    others={"history_entry": str, "memory_update": str},
+)
+"""The question; Autobot's `history_entry` with `memory_update` are accepted too."""
 
 
 def read(view: PassInput) -> Flow[Plan]:
@@ -119,7 +120,7 @@ def read(view: PassInput) -> Flow[Plan]:
     for part in reading.split() if has_model else ():
         splits = 1 if window.failures else MAX_SPLITS
         parts = yield from ask_in_parts(
-            part, reading.build_request, forms=FORMS, splits=splits, is_whole=True
+            part, reading.build_request, forms=READ.forms, splits=splits, is_whole=True
         )
         for _, answer in parts:
             builder.spend(answer.usage)
@@ -138,7 +139,8 @@ def read(view: PassInput) -> Flow[Plan]:
         [to_text(each.fields.get("history") or each.fields.get("history_entry")) for each in answers]
     )
     if window.is_moving:
-        builder.add_step(window.move())
+        moved = window.move()
+        builder.take(moved.edit, moved.why, moved.sources)
     if builder.steps and not has_model:
         builder.note("no model: the paragraph was made by rule")
     return builder.plan(
@@ -209,22 +211,16 @@ class _Reading:
         """Return the request about some turns."""
         view, scope = self._view, self._window.state.scope
         turns = {self._labels[name].id: name for name in names}
-        return view.build_question(
-            PROMPT,
-            {
-                "categories": ", ".join(view.categories.get(scope, ())[:_MAX_CATEGORIES]) or "(none)",
-                "known": _format_records(self._known),
-                "learned": _format_records(self._learned),
-                "day": f"{self._labels[names[-1]].at.astimezone(view.zone):%Y-%m-%d}",
-                "conversation": format_transcript(
-                    (self._labels[name] for name in names), longest=LONGEST_MESSAGE, labels=turns
-                ),
-            },
-            purpose=NAME,
-            scope=scope,
-            schema=SCHEMA,
-            answer_tokens=2_000,
-        )
+        places = {
+            "categories": ", ".join(view.categories.get(scope, ())[:_MAX_CATEGORIES]) or "(none)",
+            "known": _format_records(self._known),
+            "learned": _format_records(self._learned),
+            "day": f"{self._labels[names[-1]].at.astimezone(view.zone):%Y-%m-%d}",
+            "conversation": format_transcript(
+                (self._labels[name] for name in names), longest=LONGEST_MESSAGE, labels=turns
+            ),
+        }
+        return READ.build(view.prompt(READ.prompt), places, scope=scope)
 
     # -- the answer --------------------------------------------------------------------------------------
 
@@ -556,7 +552,7 @@ def select_said(entry: str, turns: Sequence[Turn], *, zone: tzinfo) -> str:
     days = [Evidence(text=f"{turn.at:%Y-%m-%d %H:%M}", at=turn.at) for turn in turns[:1]]
     kept = [
         sentence
-        for sentence in split_lines(_STAMP.sub("", entry))
+        for sentence in split_sentences(_STAMP.sub("", entry))
         if said and not find_unsaid(sentence, [*said, *days], zone=zone)
     ]
     return " ".join(kept)

@@ -16,14 +16,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from reverie.consolidation.answers import build_schema, iter_objects, to_ids, to_label, to_text, to_texts
-from reverie.consolidation.flows import Claim, Flow, ask_for_json, verify_claims
+from reverie.consolidation.answers import Question, iter_objects, to_ids, to_label, to_text, to_texts
+from reverie.consolidation.flows import Claim, Flow, ask_once, verify_claims
 from reverie.consolidation.inputs import PassInput, Signal, format_signals
-from reverie.consolidation.passes.headlines import HeadlineProposal, HeadlineWriter
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
-from reverie.domain.category import ANTI_PATTERNS, GENERAL
-from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
+from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
+from reverie.domain.change import Change
+from reverie.domain.errors import InvalidInput
+from reverie.domain.headlines import build_headline, explain_mismatch, is_current
+from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record, normalize_labels
+from reverie.domain.similarity.grounding import extract_content, find_new_specifics, is_among
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
@@ -35,9 +38,6 @@ DIRECTIVE = "dream.md"
 
 NOISE = "noise"
 """The reason why a record that is not worth keeping is archived, and the category by which a model says so."""
-
-REFUSED = "tidy.refused"
-"""The store's cursor with the versions of records whose headlines were refused for good."""
 
 LEFT = "tidy.left"
 """The store's cursor with the work that waits: the job and the id of each record or signal."""
@@ -58,6 +58,16 @@ ALIKE = 3
 MAX_PAIRS = 20
 """Pairs of an earlier and a later record in one verification."""
 
+MAX_PARTS = 30
+"""Maximum number of records under one headline."""
+
+LONGEST_HEADLINE = 800
+"""Maximum length of a headline in characters: as much as a prompt shows of a record."""
+
+_SLACK = 20  # characters of each record for the words that join it to the others
+_TOLD_SHARE = 0.5
+"""Share of a record's words that a headline must have to tell it."""
+
 _LEAST_ALIKE = 0.3
 _SOURCES = ("records", "evidence", "source_ids", "sources")
 _NOT_BELIEVED = "the model is not believed, so nothing was filed or dropped"
@@ -68,19 +78,14 @@ _LESSON = {"content": str, "domain": str, "evidence": [str]}
 _ROCKBOT = {"to_save": [{**_HEADLINE, "source_ids": [str]}], "to_delete": [str]}
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """One job of tidying, with the file name of its prompt and the fields of its answer."""
-
-    name: str
-    prompt: str
-    answer: Mapping[str, Any]
+def _define_job(job: str, prompt: str, **answer: Any) -> Question:
+    return Question(purpose=NAME, job=job, prompt=prompt, answer=answer, others=_ROCKBOT, timeout_s=180.0)
 
 
-HEADLINES = _Job("headlines", "tidy-headlines.md", {"headlines": [_HEADLINE]})
-FILING = _Job("filing", "tidy-filing.md", {"file": [_FILE]})
-LESSONS = _Job("lessons", "tidy-lessons.md", {"lessons": [_LESSON]})
-WHOLE = _Job("headlines", DIRECTIVE, {"headlines": [_HEADLINE], "file": [_FILE]})
+HEADLINES = _define_job("headlines", "tidy-headlines.md", headlines=[_HEADLINE])
+FILING = _define_job("filing", "tidy-filing.md", file=[_FILE])
+LESSONS = _define_job("lessons", "tidy-lessons.md", lessons=[_LESSON])
+WHOLE = _define_job("headlines", DIRECTIVE, headlines=[_HEADLINE], file=[_FILE])
 """The job of the user's own directive."""
 
 
@@ -97,8 +102,7 @@ def tidy(view: PassInput) -> Flow[Plan]:
             for job in work.list_jobs(scope, is_trusted=is_trusted):
                 yield from part.ask(job)
             yield from part.verify()
-    cursors = {LEFT: work.encode(), REFUSED: writer.refused or None}
-    return builder.plan(skipped="nothing to tidy", cursors=cursors)
+    return builder.plan(skipped="nothing to tidy", cursors={LEFT: work.encode()})
 
 
 class _Work:
@@ -109,37 +113,37 @@ class _Work:
         self._known: dict[str, Record | Signal] = {each.id: each for each in view.signals}
         self._known |= {each.id: each for each in view.records}
         due = [(job, name) for job, _, name in (word.rpartition(":") for word in view.left)]
-        due += [(LESSONS.name, signal.id) for signal in view.signals]
+        due += [(LESSONS.job, signal.id) for signal in view.signals]
         for record in (each for each in view.records if each.id in changed):
-            due.append((HEADLINES.name, record.id))
-            due += [(FILING.name, record.id)] * ((record.category or GENERAL) == GENERAL)
+            due.append((HEADLINES.job, record.id))
+            due += [(FILING.job, record.id)] * ((record.category or GENERAL) == GENERAL)
         self._due = dict.fromkeys(each for each in due if each[1] in self._known)
         self.scopes = sorted({self._known[name].scope for _, name in self._due})
 
-    def list_jobs(self, scope: str, *, is_trusted: bool) -> list[_Job]:
+    def list_jobs(self, scope: str, *, is_trusted: bool) -> list[Question]:
         """Return the jobs that have work, the one that has waited longest first."""
         places = {each: place for place, each in enumerate(self._due)}
         found = {}
         for job in (WHOLE, LESSONS) if self._has_directive else (HEADLINES, FILING, LESSONS):
             for each in self.list_items(job, scope, is_trusted=is_trusted)[:1]:
-                found[places[job.name, each.id]] = job
+                found[places[job.job, each.id]] = job
         return [found[place] for place in sorted(found)]
 
-    def list_items(self, job: _Job, scope: str, *, is_trusted: bool) -> list[Record | Signal]:
+    def list_items(self, job: Question, scope: str, *, is_trusted: bool) -> list[Record | Signal]:
         """Return what a job is to consider in a scope."""
-        named = [self._known[name] for each, name in self._due if each == job.name]
+        named = [self._known[name] for each, name in self._due if each == job.job]
         return [
             each for each in named if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
         ]
 
-    def done(self, job: _Job, items: Iterable[Record | Signal]) -> None:
+    def done(self, job: Question, items: Iterable[Record | Signal]) -> None:
         """Note that a job has considered these."""
         for each in items:
-            self._due.pop((job.name, each.id), None)
+            self._due.pop((job.job, each.id), None)
 
-    def keep(self, job: _Job, names: Iterable[str]) -> None:
+    def keep(self, job: Question, names: Iterable[str]) -> None:
         """Note that a job is to consider these again."""
-        self._due |= dict.fromkeys((job.name, name) for name in names)
+        self._due |= dict.fromkeys((job.job, name) for name in names)
 
     def encode(self) -> str | None:
         """Return what waits, for the cursor."""
@@ -164,7 +168,7 @@ class _Part:
         self._noise: dict[str, None] = {}
         self._filed: list[tuple[str, str | None, list[str]]] = []
 
-    def ask(self, job: _Job) -> Flow[None]:
+    def ask(self, job: Question) -> Flow[None]:
         """Ask for one job, and note its proposals."""
         builder, work = self._builder, self._work
         due = work.list_items(job, self._scope, is_trusted=self._is_trusted)
@@ -175,21 +179,13 @@ class _Part:
             work.done(job, shown)
             return
         self._shown = records | {each.id.upper(): each for each in records.values()}
-        request = self._view.build_question(
-            job.prompt,
-            {"signals": format_signals(signals)} if job is LESSONS else self._format(records, due),
-            purpose=NAME,
-            scope=self._scope,
-            schema=build_schema(job.answer),
-            answer_tokens=2_000,
-            timeout_s=180.0,
-        )
-        answer = yield from ask_for_json(request, forms=build_schema({**job.answer, **_ROCKBOT}))
+        places = {"signals": format_signals(signals)} if job is LESSONS else self._format(records, due)
+        answer = yield from ask_once(self._view, job, places, scope=self._scope)
         if answer.is_refused and not self._is_trusted:  # otherwise such a text could stop all tidying
             builder.spend(answer.usage)
             builder.note(f"the model would not look at what tools, the web and imports say: {answer.why}")
             work.done(job, shown)
-        elif builder.take_answer(answer, job.name):
+        elif builder.take_answer(answer, job.job):
             work.done(job, shown)
             if left := len(due) - len(shown):
                 builder.note(f"{left} records wait for the next dream")
@@ -210,7 +206,7 @@ class _Part:
             if record.scope == self._scope and (record.origin not in UNTRUSTED) is self._is_trusted
         ]
 
-    def _select(self, job: _Job, due: Collection[str]) -> dict[str, Record]:
+    def _select(self, job: Question, due: Collection[str]) -> dict[str, Record]:
         """Return the earliest due records that fit by label, each with similar ones unless they are only filed."""
         own = self._list_own()
         words = {record.id: frozenset(tokenize(record.to_searchable_text())) for record in own}
@@ -400,6 +396,155 @@ def _to_claim(pair: tuple[Record, Record]) -> Claim:
 
 def _get_start(record: Record) -> datetime:
     return record.valid_from or record.created_at
+
+
+# -- headlines ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineProposal:
+    """Headline that a model proposes.
+
+    Attributes:
+        parts: Ids of its records.
+        content: What it says.
+        category: Its category; None takes that of the surest record.
+        tags: Labels for it.
+        replacing: Earlier headlines over some of the records.
+        left_out: Ids of the records that it does not tell of.
+    """
+
+    parts: tuple[str, ...]
+    content: str
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    replacing: tuple[Record, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class HeadlineWriter:
+    """Headlines of one plan. Not safe for several threads."""
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        """Begin with the existing headlines."""
+        self._view = builder.view
+        self._builder = builder
+        self._records = builder.records
+        self._over = {part: headline for headline in self._view.headlines for part in headline.parts}
+
+    def list_mates(self, id: str) -> list[Record]:
+        """Return the records under the same headline as a record, with it; none if it has no headline."""
+        headline = self._over.get(id)
+        return [] if headline is None else [self._records[name] for name in headline.parts]
+
+    def end_outdated(self) -> frozenset[str]:
+        """End headlines that are no longer true to their parts; return the ids of the parts that are live."""
+        freed: set[str] = set()
+        for headline in self._view.headlines:
+            parts = [self._records[name] for name in headline.parts if name in self._records]
+            if not is_current(headline, parts, self._view.now):
+                self._builder.retire(headline, "one of its records has changed", headline.parts)
+                freed.update(part.id for part in parts)
+                for name in headline.parts:
+                    self._over.pop(name, None)
+        return frozenset(freed)
+
+    def select(self, proposals: Iterable[HeadlineProposal]) -> list[HeadlineProposal]:
+        """Return the headlines that code finds no fault with, each with the parts that it does not tell.
+
+        A headline is over the records that it names and those that share a headline with one of them.
+        """
+        chosen: list[HeadlineProposal] = []
+        named: set[str] = set()
+        for proposal in proposals:
+            over = {self._over[name].id: self._over[name] for name in proposal.parts if name in self._over}
+            under = (name for headline in over.values() for name in headline.parts)
+            parts = tuple(dict.fromkeys((*proposal.parts, *under)))
+            left_out = tuple(name for name in parts if not self._tells(proposal.content, name))
+            proposal = replace(proposal, parts=parts, replacing=tuple(over.values()), left_out=left_out)
+            if any(set(old.parts) == set(parts) for old in over.values()):
+                why = "they have one already"
+            elif not named.isdisjoint(parts):
+                why = "another headline is proposed over one of these records"
+            else:
+                why = self._explain(proposal)
+            if why:
+                self._refuse(proposal, why)
+            else:
+                named.update(parts)
+                chosen.append(proposal)
+        return chosen
+
+    def to_claim(self, proposal: HeadlineProposal) -> Claim:
+        """Return the claim of a headline: its records say all that it says."""
+        told = [name for name in proposal.parts if name not in proposal.left_out]
+        lines = tuple(f"- {escape_line(self._records[name].content)}" for name in told)
+        return Claim(kind="headline", text=proposal.content, evidence=lines)
+
+    def decide(self, proposal: HeadlineProposal, why: str) -> None:
+        """Add a headline over records, which stay as they are, or refuse it."""
+        view, builder = self._view, self._builder
+        if why := why or builder.explain_unavailable(proposal.parts):
+            self._refuse(proposal, why)
+            return
+        try:
+            headline = build_headline(
+                [self._records[name] for name in proposal.parts],
+                proposal.content,
+                id=view.new_id(),
+                now=view.now,
+                category=None if proposal.category is None else validate_category(proposal.category),
+                tags=normalize_labels(proposal.tags, name="tag"),
+                left_out=proposal.left_out,
+            )
+        except InvalidInput as error:
+            self._refuse(proposal, str(error))
+            return
+        builder.take(Change(before=None, after=headline), _describe(proposal), proposal.parts)
+        builder.keep(proposal.parts)
+        for old in proposal.replacing:
+            builder.retire(old, f"replaced by {headline.id}", old.parts)
+
+    def _explain(self, proposal: HeadlineProposal) -> str:
+        """Return why no headline over these records may say this; empty when it may.
+
+        It may if each record is known, live, unprotected and of one scope and trust, if all of them hold at the
+        same time, and if no number, date, path, name or order to the assistant in it is new.
+        """
+        parts, content = proposal.parts, proposal.content
+        if not 2 <= len(parts) <= MAX_PARTS:
+            return f"a headline is over 2 to {MAX_PARTS} records, not {len(parts)}"
+        if reason := self._builder.explain_unavailable(parts):
+            return reason
+        records = [self._records[name] for name in parts]
+        contents = [record.content for record in records]
+        if reason := explain_mismatch(records) or find_new_injection(contents, content):
+            return reason
+        if not content:
+            return "it says nothing"
+        if len(content) > min(LONGEST_HEADLINE, sum(len(each) + _SLACK for each in contents)):
+            return f"it would be longer than its records or than a prompt shows: {len(content):,} characters"
+        if inventions := find_new_specifics(contents, content):
+            return f"no record says: {', '.join(inventions)}"
+        return "it tells of fewer than two records" if len(parts) - len(proposal.left_out) < 2 else ""
+
+    def _tells(self, content: str, id: str) -> bool:
+        """Return whether a headline has the specifics and most words of a record."""
+        record = self._records.get(id)
+        if record is None:
+            return True  # another check says that it is not live
+        if extract_specifics(record.content).denied - extract_specifics(content).denied:
+            return False
+        words, told = extract_content(record.content), extract_content(content)
+        known = sum(is_among(word, told) for word in words)
+        return known >= _TOLD_SHARE * len(words) and not find_new_specifics([content], record.content)
+
+    def _refuse(self, proposal: HeadlineProposal, why: str) -> None:
+        self._builder.refuse(_describe(proposal), why, protects=proposal.parts)
+
+
+def _describe(proposal: HeadlineProposal) -> str:
+    return f"a headline over {', '.join(proposal.parts)}"
 
 
 # -- promotion ---------------------------------------------------------------------------------------------
