@@ -634,7 +634,7 @@ export interface UndoInput {
 export interface UndoOutput {
   changes: number[];
   differences: { [name: string]: unknown }[];
-  left: { [name: string]: unknown }[];
+  left: number[];
   made: number[];
   dry_run: boolean;
 }

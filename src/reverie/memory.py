@@ -366,19 +366,14 @@ class Memory(ScopedMemory):
             from reverie.admin.administration import Administration  # here: seldom needed
 
         return Administration(
-            self._parts.writer,
+            self._parts,
             self._index,
-            self._parts.records,
             vectors=self._vectors,
-            settings=self.settings,
             path=self.path,
             files=self.folder,
             get_layout=lambda: "records" if self._resolve_files() == "records" else "pages",
             profile=None if self._profile is None else self._profile.folder,
-            flush_sessions=self._parts.sessions.flush,
-            living=self._parts.living,
             requests=self.forget_requests,
-            learner=self._parts.learner,
         )
 
     def as_of(self, moment: datetime | int) -> Snapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -17,15 +17,12 @@ from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.files.names import resolve_path
 from reverie.repositories.prompts import PromptLog
-from reverie.repositories.records import RecordRepository
 from reverie.repositories.wishes import ForgetRequests
 from reverie.search.index.search_index import SearchIndex
-from reverie.settings import Settings
-from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.redacting import get_server_store, unwrap
 from reverie.stores.telemetry import trace
-from reverie.stores.writer import Cursors, StoreWriter
+from reverie.stores.writer import Cursors
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
@@ -35,65 +32,52 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
-    from reverie.consolidation.rule_learning import RuleLearner
     from reverie.files.exchange import FileExchange
     from reverie.files.folder import MemoryFolder
     from reverie.files.layout import Layout
+    from reverie.scoped import MemoryParts
     from reverie.search.index.candidates import IndexStatus
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
-    from reverie.session import Session
 
 
 class Administration:
     """Administration of a memory as a whole, all scopes included. Safe to use from several threads.
 
     Args:
-        writer: Writer of the store.
-        index: The search index over it.
-        records: The records, for purging.
-        vectors: The vectors over it; None without an embedder.
-        settings: The settings.
+        parts: Parts that all scopes share.
+        index: The search index.
+        vectors: The vectors; None without an embedder.
         path: The folder; None in memory.
         files: The readable files; None where none are kept.
         get_layout: Returns which files a folder has.
         profile: The folder of the profile; None for none.
-        flush_sessions: Callback that stores what open sessions hold, and returns them.
         requests: Requests to forget.
-        learner: Learns from imported turns of the owner.
     """
 
     def __init__(
         self,
-        writer: StoreWriter,
+        parts: MemoryParts,
         index: SearchIndex,
-        records: RecordRepository,
         *,
         vectors: VectorIndex | None = None,
-        settings: Settings,
         path: Path | None,
         files: MemoryFolder | None,
         get_layout: Callable[[], Layout],
         profile: Path | None,
-        flush_sessions: Callable[[], Iterable[Session]],
-        living: LivingPages,
         requests: ForgetRequests,
-        learner: RuleLearner,
     ) -> None:
-        self._writer = writer
-        self._store = writer.store
-        self._clock = writer.clock
+        self._parts = parts
+        self._writer = parts.writer
+        self._store = parts.writer.store
+        self._clock = parts.writer.clock
+        self._settings = parts.settings
         self._index = index
         self._vectors = vectors
-        self._records = records
-        self._settings = settings
         self._path = path
         self._files = files
         self._get_layout = get_layout
         self._profile = profile
-        self._flush_sessions = flush_sessions
-        self._living = living
         self._requests = requests
-        self._learner = learner
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -188,14 +172,14 @@ class Administration:
             The number of records removed.
         """
         if not dry_run:
-            self._records.expire()
+            self._parts.records.expire()
         if older_than is None and self._settings.retention_days == 0:
             return 0
         if older_than is None:
             older_than = timedelta(days=self._settings.retention_days)
         at_once = older_than in (0, timedelta(0))
         age = timedelta(0) if at_once else parse_duration(older_than, name="older_than")
-        return self._records.purge(older_than=age, dry_run=dry_run)
+        return self._parts.records.purge(older_than=age, dry_run=dry_run)
 
     def forget(
         self,
@@ -244,7 +228,7 @@ class Administration:
                 return self._eraser.plan(wanted)
             with (
                 self._refresh_sessions(),
-                self._living.composing_anew(),
+                self._parts.living.composing_anew(),
                 trace(self._settings, "delete_memory", scope=wanted.scope or "") as span,
             ):
                 report = self._eraser.forget(wanted)
@@ -280,7 +264,7 @@ class Administration:
         with (
             translate_os_errors("the redaction cannot be finished"),
             self._refresh_sessions(),
-            self._living.composing_anew(),
+            self._parts.living.composing_anew(),
         ):
             return redactor.redact()
 
@@ -391,7 +375,7 @@ class Administration:
             origin=origin,
             dry_run=dry_run,
             progress=progress,
-            learner=self._learner,
+            learner=self._parts.learner,
         )
 
     def exchange_files(self, folder: str | os.PathLike[str]) -> FileExchange:
@@ -417,7 +401,7 @@ class Administration:
     @contextmanager
     def _refresh_sessions(self) -> Iterator[None]:
         """Store what open sessions hold, and have them read the store again afterwards."""
-        sessions = self._flush_sessions()
+        sessions = self._parts.sessions.flush()
         try:
             yield
         finally:

@@ -256,8 +256,12 @@ def test_an_export_of_a_newer_version_is_refused(memory: Memory, tmp_path: Path)
 def test_the_readable_folder_of_a_memory_is_refused_with_the_way_to_go(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "agent") as memory:
         memory.save("Prefers short answers", category="user-preferences")
-    with Memory.open(":memory:") as other, pytest.raises(InvalidInput, match="reverie rebuild"):
-        other.admin.import_from(tmp_path / "agent")
+    with Memory.open(":memory:") as other:
+        with pytest.raises(InvalidInput, match="Export another memory"):
+            other.admin.import_from(tmp_path / "agent")
+        (tmp_path / "agent" / "reverie.db").unlink()
+        with pytest.raises(InvalidInput, match="reverie rebuild"):
+            other.admin.import_from(tmp_path / "agent")
 
 
 def test_a_memory_in_a_folder_that_is_imported_is_named_and_left_out(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import secrets
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
@@ -70,18 +70,19 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
 
 def find_files(folder: Path, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
     """Yield the files and folders that Reverie neither writes nor reads, and that have the text or may have it."""
-    moved_aside = {file for pattern in MOVED_ASIDE for file in folder.glob(pattern)}
+    for pattern in MOVED_ASIDE:
+        for file in folder.glob(pattern):
+            because = "a rebuild or a recovery moved it aside, and it may hold the text: remove it"
+            yield build_kept_item("file", file.name, because)
     skipped = {"index", ".git", *((MEMORY, SESSIONS) if (folder / FILES_DATABASE).exists() else ())}
     for place, folders, files in os.walk(folder):
         if Path(place) == folder:  # `scrub_files` looks through the readable files
             folders[:] = [name for name in folders if name not in skipped]
         for file in sorted(Path(place, name) for name in (*folders, *files)):
             path = file.relative_to(folder).as_posix()
-            if file in moved_aside:
-                because = "a rebuild or a recovery moved it aside, and it may hold the text: remove it"
-                yield build_kept_item("file", path, because)
-            elif _is_foreign(file, folder) and (because := _explain_match(file, path, phrases)):
-                yield build_kept_item("file", path, because)
+            with suppress(FileNotFoundError):  # removed meanwhile
+                if _is_foreign(file, folder) and (because := _explain_match(file, path, phrases)):
+                    yield build_kept_item("file", path, f"{because}: see to it yourself")
 
 
 def _is_foreign(file: Path, folder: Path) -> bool:
@@ -91,9 +92,8 @@ def _is_foreign(file: Path, folder: Path) -> bool:
         path in (*_OWN, MACHINE_FILE)
         or relative.match(UPGRADE_COPIES)
         or relative.match(PACKED_FILES)
-        or relative.parts[0] == "index"
         or not {".git", DRAFTS}.isdisjoint(relative.parts)
-        or any(parent.match(pattern) for parent in relative.parents for pattern in MOVED_ASIDE)
+        or any(each.match(pattern) for each in (relative, *relative.parents) for pattern in MOVED_ASIDE)
         or path.endswith(CONFLICT)
         or parse_path(path) is not None
     )
@@ -101,26 +101,21 @@ def _is_foreign(file: Path, folder: Path) -> bool:
 
 def _explain_match(file: Path, path: str, phrases: PhraseMatcher) -> str:
     """Return why a foreign file or an empty folder is reported; empty if it is not."""
-    try:
-        if file.is_dir() and not file.is_symlink() and any(file.iterdir()):
-            return ""
-        if phrases.has_match(path):
-            return "its name has the text, and it is not Reverie's: rename or remove it yourself"
-        if file.is_symlink() or not file.is_file():
-            return ""
-        if file.stat().st_size > LONGEST_FILE:
-            return "it is too large to be looked through, and not Reverie's: see to it yourself"
-        if zipfile.is_zipfile(file):
-            return "it is an archive, which is not looked through, such as a backup: see to it yourself"
-        if not has_phrase(file, phrases):
-            return ""
-        if path.startswith(f"{HOOKS}/"):
-            return "a hook kept it, and the next one stores it: remove it, or ask again after that"
-        return "the file is not Reverie's: edit or remove it yourself"
-    except FileNotFoundError:  # removed meanwhile
+    if file.is_dir() and not file.is_symlink() and any(file.iterdir()):
         return ""
-    except OSError as error:
-        return f"it cannot be read ({error.strerror or error}), and is not Reverie's: see to it yourself"
+    if phrases.has_match(path):
+        return "its name has the text, and it is not Reverie's"
+    if file.is_symlink() or not file.is_file():
+        return ""
+    try:
+        if file.stat().st_size > LONGEST_FILE or zipfile.is_zipfile(file):
+            return "it is too large or an archive, such as a backup, which is not looked through"
+        found = has_phrase(file, phrases)
+    except PermissionError:
+        return "it cannot be read, and is not Reverie's"
+    if found and path.startswith(f"{HOOKS}/"):
+        return "a hook kept it, and the next one stores it"
+    return "the file is not Reverie's" if found else ""
 
 
 def describe_copies(folder: Path | None) -> tuple[str, ...]:

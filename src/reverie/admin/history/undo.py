@@ -47,37 +47,21 @@ _MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotUndone:
-    """Something that was not undone.
-
-    Attributes:
-        changes: The numbers of the changes.
-        subject: The sort of thing that they changed.
-        id: Its id; empty if that was erased.
-        why: The reason.
-    """
-
-    changes: tuple[int, ...]
-    subject: Subject
-    id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoResult:
     """Result of an undo, or of its dry run.
 
     Attributes:
         changes: The numbers of the undone changes, the last first.
         differences: The difference of each thing.
-        left: What could not be undone, and why.
+        left: The numbers of the changes that could not be undone, because what was before was erased, or something
+            else in their session.
         rows: The journal entries of the undo; none in a dry run, or if nothing differed.
         dry_run: Whether nothing was changed.
     """
 
     changes: tuple[int, ...]
     differences: tuple[Difference, ...]
-    left: tuple[NotUndone, ...] = ()
+    left: tuple[int, ...] = ()
     rows: tuple[JournalEntry, ...] = ()
     dry_run: bool = False
 
@@ -85,9 +69,8 @@ class UndoResult:
     def text(self) -> str:
         """Format the whole as lines."""
         lines = [one.text for one in self.differences] or ["nothing to change: all is as it was before"]
-        for one in self.left:
-            what = " ".join(filter(None, (one.subject, one.id)))
-            lines.append(f"{what} left as it is (changes {_format_numbers(one.changes)}): {one.why}")
+        if self.left:
+            lines.append(f"not undone, because of what has been forgotten: {_format_changes(self.left)}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -346,32 +329,21 @@ def _has_overlap(before: str, after: str, now: str) -> bool:
     return any(one == other or (one[0] < other[1] and other[0] < one[1]) for one in first for other in since)
 
 
-def _partition_rows(
-    rows: Sequence[JournalEntry],
-) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
-    """Split changes into those that can be undone and those whose content was erased.
+def _partition_rows(rows: Sequence[JournalEntry]) -> tuple[list[JournalEntry], tuple[int, ...]]:
+    """Split changes into those that can be undone, and the numbers of those whose content was erased.
 
     Changes after a partial erasure of a thing can be undone. A conversation with erased turns is left as it
     is, because its turns depend on one another.
     """
     cut = {row.key: row.sequence for row in rows if row.forgotten}
     torn = {session for row in rows if row.forgotten for session in _extract_session(row.edit)}
-    undone: list[JournalEntry] = []
-    left: dict[int, list[JournalEntry]] = {}
-    for row in rows:
-        if row.sequence <= cut.get(row.key, 0) or _extract_session(row.edit) & torn:
-            left.setdefault(row.key, []).append(row)
-        else:
-            undone.append(row)
-    return undone, tuple(
-        NotUndone(
-            changes=tuple(row.sequence for row in some),
-            subject=some[0].subject,
-            id=next((row.edit.id for row in some if row.edit is not None), ""),
-            why=_FORGOTTEN if key in cut else "something said in its session has been forgotten for good",
-        )
-        for key, some in left.items()
-    )
+    undone = [
+        row
+        for row in rows
+        if row.sequence > cut.get(row.key, 0) and torn.isdisjoint(_extract_session(row.edit))
+    ]
+    kept = {row.sequence for row in undone}
+    return undone, tuple(row.sequence for row in rows if row.sequence not in kept)
 
 
 def _compare(edit: Change) -> tuple[Name, Difference]:

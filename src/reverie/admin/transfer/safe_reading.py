@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, NoReturn, cast
+from typing import IO, Any, BinaryIO, cast
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
@@ -59,21 +59,15 @@ _CUT = "it is broken, or ends in the middle: it may not have been copied or down
 # -- JSON --------------------------------------------------------------------------------------------------
 
 
-def parse_json(data: str | bytes, *, tolerant: bool = False) -> Any:
-    """Parse a JSON document.
-
-    Args:
-        data: The document.
-        tolerant: Whether a NaN or an infinity becomes None, and control characters may be in texts, instead of an
-            error.
+def parse_json(data: str | bytes) -> Any:
+    """Parse a JSON document; a NaN or an infinity becomes None, and texts may have control characters.
 
     Raises:
         InvalidInput: it is not JSON or not UTF-8, or nests too deeply.
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        parse_constant = (lambda _: None) if tolerant else _refuse_constant
-        value = json.loads(text, parse_constant=parse_constant, strict=not tolerant)
+        value = _DECODER.decode(text)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 text (byte {error.start})") from None
     except RecursionError:
@@ -91,10 +85,6 @@ def parse_json_object(data: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f"{describe_type(value)} instead of an object")
     return value
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a JSON number")
 
 
 def _describe_json_error(error: ValueError) -> str:
@@ -165,7 +155,7 @@ def _parse_value(text: str | None) -> Any:
     if _NOT_UTF8.search(text):
         return InvalidInput("not UTF-8 text")
     try:
-        return parse_json(text, tolerant=True)
+        return parse_json(text)
     except InvalidInput as error:
         return error
 

@@ -506,7 +506,7 @@ class UndoOutput(Form):
 
     changes: list[int]
     differences: list[dict[str, Any]]
-    left: list[dict[str, Any]]
+    left: list[int]
     made: list[int]
     dry_run: bool
 

@@ -38,7 +38,6 @@ from reverie.admin.transfer.formats.transcripts import TranscriptReader
 from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.transcripts import Client, detect_client
-from reverie.files import layout
 from reverie.files.layout import FIRST_LINE
 from reverie.stores.sqlite import DATABASE
 
@@ -61,16 +60,15 @@ def detect_format(source: Source) -> Form:
     """
     if source.is_file:
         return _detect_single_file(source.files[0])
-    if {"manifest.json", DATABASE} <= {file.name for file in source.files}:
-        raise InvalidInput(f"{source.path.name} is a backup of Reverie. Restore it with `reverie recover`.")
+    if any(file.name == DATABASE for file in source.files):
+        advice = "Restore a backup with `reverie recover`. Export another memory, and import the export."
+        raise InvalidInput(f"{source.path.name} is a memory of Reverie, or a backup of one. {advice}")
     files = sorted(source.files[:_MAX_SEARCHED_FILES], key=lambda file: "conversations" not in file.name)
     broken: InvalidInput | None = None
     for file in files:
-        if _get_ending(file.name) not in (".json", ".jsonl", ".af"):
-            if file.name.startswith((_MEMORY, _SESSIONS)):
-                _refuse_own(file)
-            continue
         _refuse_own(file)
+        if _get_ending(file.name) not in (".json", ".jsonl", ".af"):
+            continue
         try:
             form = _detect_values(file, islice(file.values(), _MAX_SEARCHED_LINES))
         except InvalidInput as error:
@@ -133,13 +131,10 @@ def _get_ending(name: str) -> str:
 
 
 def _refuse_own(file: SourceFile) -> None:
-    """Raise `InvalidInput` for a file of the readable folder of a memory."""
-    place = layout.parse_path(file.name)
-    form = None if place is None else place.form
+    """Raise `InvalidInput` for a page of records of a memory."""
     with file.open() as opened:
-        head = opened.read(max(1_000, len(FIRST_LINE)))
-    is_record = form == "record" and b'"fingerprint"' in head and b'"last_seen_at"' in head
-    if head.startswith(FIRST_LINE) or is_record or (form == "session" and b'"window_start"' in head):
+        head = opened.read(len(FIRST_LINE))
+    if head == FIRST_LINE:
         raise InvalidInput(
             f"{file.name} is part of the readable folder of a memory. Make a database of that folder with "
             "`reverie rebuild`, export it, and import the export."
