@@ -14,7 +14,7 @@ from reverie.domain.page import MEMORY, Page
 from reverie.domain.text.ids import is_id
 from reverie.files import layout
 from reverie.files.names import parse_session_id
-from reverie.files.state import FileStateReader
+from reverie.files.state import FileState
 from reverie.stores.living_page import read_memory_pages
 from reverie.stores.protocol import Store, iter_rows_forwards
 
@@ -31,7 +31,7 @@ class ExpectedContent(NamedTuple):
     pieces: int = -1
 
 
-def render_expected_content(store: Store, state: FileStateReader, path: str) -> ExpectedContent | None:
+def render_expected_content(store: Store, state: FileState, path: str) -> ExpectedContent | None:
     """Return the content that a file should have now; None if there should be no file.
 
     Raises:
@@ -40,7 +40,7 @@ def render_expected_content(store: Store, state: FileStateReader, path: str) -> 
     return render_values(path, read_values(store, state, path))
 
 
-def read_values(store: Store, state: FileStateReader, path: str, *, start: int = 0) -> Sequence[Value]:
+def read_values(store: Store, state: FileState, path: str, *, start: int = 0) -> Sequence[Value]:
     """Return the values that a file should show: records in the order of their page, others in no particular order.
 
     Args:

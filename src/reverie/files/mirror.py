@@ -48,7 +48,6 @@ from reverie.files.state import (
     NO_PROGRESS,
     FileRecord,
     FileState,
-    LockedFileState,
     MirrorProgress,
     StateBusy,
     compute_checksum,
@@ -228,7 +227,7 @@ class MirrorWriter:
 class _Batch:
     """Writing of files while the lock is held once."""
 
-    def __init__(self, mirror: MirrorWriter, ledger: LockedFileState, report: MirrorReport) -> None:
+    def __init__(self, mirror: MirrorWriter, ledger: FileState, report: MirrorReport) -> None:
         self._store = mirror._store
         self._disk = mirror.disk
         self._root = mirror._root
@@ -553,7 +552,7 @@ def _needs_fsync(path: str) -> bool:
 # killed leaves both, and the next one continues. Erasure removes the packed files.
 
 
-def _convert(root: Path, disk: AtomicFolder, ledger: LockedFileState, kind: Layout) -> None:
+def _convert(root: Path, disk: AtomicFolder, ledger: FileState, kind: Layout) -> None:
     """Pack the files of another layout and mark them as due, so that the mirror replaces them.
 
     Args:
@@ -577,7 +576,7 @@ def _convert(root: Path, disk: AtomicFolder, ledger: LockedFileState, kind: Layo
             disk.remove(path, stamp)
 
 
-def _adopt_pages(root: Path, disk: AtomicFolder, ledger: LockedFileState) -> None:
+def _adopt_pages(root: Path, disk: AtomicFolder, ledger: FileState) -> None:
     """Record which records are on the pages that exist, if nothing is known of any page."""
     if ledger.find_pages():
         return

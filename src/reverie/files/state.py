@@ -145,26 +145,105 @@ def compute_stamp(row: JournalEntry) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-class FileStateReader:
-    """Queries of the state."""
+class FileState:
+    """State of the files of one folder. Safe for several threads and processes, and across forks.
 
-    def _query(self, sql: str, *values: object) -> list[Any]:
-        raise NotImplementedError
+    Nothing is opened before the first use. A `files.db` that is missing, damaged or foreign is replaced by a new one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the state of a memory's folder, which must exist when the state is used."""
+        self._path = os.fspath(folder / FILES_DATABASE)
+        self._lock = threading.RLock()
+        self._file: sqlite3.Connection | None = None
+        self._place: tuple[int, int] | None = None
+        self._is_locked = False
+        self._closed = False
+        close_for_forks(self)
+
+    @contextlib.contextmanager
+    def lock(self, patience_s: float = 10.0) -> Iterator[FileState]:
+        """Hold the lock between threads and processes; commit at the end, roll back on an error.
+
+        The lock is reentrant.
+
+        Args:
+            patience_s: How long to wait for others, in seconds.
+
+        Raises:
+            StateBusy: others held it for longer.
+            StateUnavailable: the file cannot be written.
+        """
+        until = time.monotonic() + patience_s
+        with using_connections():
+            if not self._lock.acquire(timeout=patience_s):
+                raise StateBusy("another thread has been writing files for too long")
+            try:
+                if self._is_locked:
+                    yield self
+                else:
+                    yield from self._write(until)
+            finally:
+                self._lock.release()
+
+    def _write(self, until: float) -> Iterator[FileState]:
+        """Yield the state in a transaction, which is committed at the end and rolled back on an error."""
+        while not self._run_with_retry(self._begin, until):
+            self._close_connection()  # it was removed: a lock on it would not lock others out
+        self._is_locked = True
+        try:
+            yield self
+            self._change("COMMIT")
+        except sqlite3.Error as error:
+            self._close_connection()
+            if _is_broken(error):
+                self._remove()  # the next use makes a new one
+            raise StateUnavailable(f"{self._path!r} failed: {error}") from error
+        finally:
+            self._is_locked = False
+            if self._file is not None and self._file.in_transaction:
+                self._file.execute("ROLLBACK")
+
+    def scrub(self) -> bool:
+        """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
+
+        The texts of pages and logs that are not as they were written are removed: they may hold what was erased.
+
+        Returns:
+            False when others who have it open prevented that.
+
+        Raises:
+            StateUnavailable: it cannot be written.
+        """
+
+        def rewrite(file: sqlite3.Connection) -> bool:
+            paths = [path for (path,) in self._query("SELECT path FROM contents")]
+            texts = (path for path in paths if parse_form(path) != "lines")
+            self.drop_contents(path for path in texts if not self._is_as_written(self.find(path)))
+            file.execute("VACUUM")
+            (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+
+        with using_connections(), self._lock:
+            return self._run_with_retry(rewrite, time.monotonic() + _READ_PATIENCE_S)
+
+    def close(self) -> None:
+        """Close the database. Any other use afterwards raises `StateUnavailable`."""
+        with self._lock:
+            self._closed = True
+            self._close_connection()
+
+    # -- reading -----------------------------------------------------------------------------------------
 
     @property
     def progress(self) -> MirrorProgress:
-        """The last journal entry that the files show; `LockedFileState.advance` sets it."""
-        return next(
-            (
-                MirrorProgress(*row)
-                for row in self._query("SELECT CAST(sequence AS INTEGER), stamp FROM progress")
-            ),
-            NO_PROGRESS,
-        )
+        """The last journal entry that the files show; `advance` sets it."""
+        rows = self._query("SELECT CAST(sequence AS INTEGER), stamp FROM progress")
+        return MirrorProgress(*rows[0]) if rows else NO_PROGRESS
 
     @property
     def layout(self) -> str:
-        """The layout of the files; empty before the first was written. `LockedFileState.set_layout` sets it."""
+        """The layout of the files; empty before the first was written. `set_layout` sets it."""
         return next((str(layout) for (layout,) in self._query("SELECT layout FROM progress")), "")
 
     def find(self, path: str) -> FileRecord | None:
@@ -229,31 +308,23 @@ class FileStateReader:
         rows = self._query("SELECT CAST(sequence AS INTEGER) FROM due WHERE path = ?", path)
         return int(min([self.progress.sequence, *(sequence for (sequence,) in rows)]))
 
-
-class LockedFileState(FileStateReader):
-    """The state inside its lock: reads are current, and changes are committed when the lock is released."""
-
-    def __init__(self, file: sqlite3.Connection) -> None:
-        self._file = file
-
-    def _query(self, sql: str, *values: object) -> list[Any]:
-        return self._file.execute(sql, values).fetchall()
+    # -- changing, inside the lock -----------------------------------------------------------------------
 
     def set_layout(self, layout: str) -> None:
         """Set the layout of the files."""
-        self._file.execute("UPDATE progress SET layout = ?", (layout,))
+        self._change("UPDATE progress SET layout = ?", layout)
 
     def set_ids(self, path: str, ids: Sequence[str]) -> None:
         """Set the records on a page, in their order."""
         if ids:
             packed = bytes.fromhex("".join(ids))
-            self._file.execute("INSERT OR REPLACE INTO pages (path, ids) VALUES (?, ?)", (path, packed))
+            self._change("INSERT OR REPLACE INTO pages (path, ids) VALUES (?, ?)", path, packed)
         else:
-            self._file.execute("DELETE FROM pages WHERE path = ?", (path,))
+            self._change("DELETE FROM pages WHERE path = ?", path)
 
     def put(self, files: Iterable[FileRecord]) -> None:
         """Set the records of files whose content has not changed."""
-        self._file.executemany(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", files)
+        self._change_many(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", files)
 
     def put_content(self, file: FileRecord, data: bytes, form: str | None) -> None:
         """Set the record of a file, and what it contains now, which is the base of edits.
@@ -271,15 +342,15 @@ class LockedFileState(FileStateReader):
             content = zlib.compress(data)
         else:  # a session is not edited, and the journal has the versions of a record
             return
-        self._file.execute("INSERT OR REPLACE INTO contents (path, data) VALUES (?, ?)", (file.path, content))
+        self._change("INSERT OR REPLACE INTO contents (path, data) VALUES (?, ?)", file.path, content)
 
     def append_content(self, file: FileRecord, data: bytes, form: str | None) -> None:
         """Set the record of a file to which `data` was appended."""
         if form == "lines":
             before = self._read_content(file.path)
             self.put_content(file, data, form)
-            self._file.execute(
-                "UPDATE contents SET data = CAST(? || data AS BLOB) WHERE path = ?", (before, file.path)
+            self._change(
+                "UPDATE contents SET data = CAST(? || data AS BLOB) WHERE path = ?", before, file.path
             )
         else:
             self.put_content(file, (self.read_text(file.path) or b"") + data if form == "log" else b"", form)
@@ -287,130 +358,38 @@ class LockedFileState(FileStateReader):
     def copy_base(self, path: str, to: str) -> None:
         """Give an edit that was moved aside the base of the file that it is an edit of."""
         for table, columns in (("files", _COLUMNS), ("contents", "path, data")):
-            others = columns.removeprefix("path")
-            self._file.execute(
-                f"INSERT OR REPLACE INTO {table} ({columns}) SELECT ?{others} FROM {table} WHERE path = ?",
-                (to, path),
-            )
+            taken = f"SELECT ?{columns.removeprefix('path')} FROM {table} WHERE path = ?"
+            self._change(f"INSERT OR REPLACE INTO {table} ({columns}) {taken}", to, path)
 
     def drop_contents(self, paths: Iterable[str]) -> None:
         """Remove what is known of the contents of files."""
-        self._file.executemany("DELETE FROM contents WHERE path = ?", [(path,) for path in paths])
+        self._change_many("DELETE FROM contents WHERE path = ?", [(path,) for path in paths])
 
     def drop(self, paths: Iterable[str]) -> None:
         """Remove the records of files, and what is known of their contents."""
         paths = list(paths)
-        self._file.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
+        self._change_many("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
         self.drop_contents(paths)
 
     def advance(self, progress: MirrorProgress) -> None:
         """Set the last journal entry that the files show, apart from those that are due."""
-        self._file.execute("UPDATE progress SET sequence = ?, stamp = ?", progress)
+        self._change("UPDATE progress SET sequence = ?, stamp = ?", *progress)
 
     def mark_due(self, paths: Iterable[str]) -> None:
         """Mark files as due: a write has failed, or an imported file has to be written in canonical form."""
         shown = self.progress.sequence
         rows = [(path, shown) for path in paths]
-        self._file.executemany("INSERT OR IGNORE INTO due (path, sequence) VALUES (?, ?)", rows)
+        self._change_many("INSERT OR IGNORE INTO due (path, sequence) VALUES (?, ?)", rows)
 
     def settle(self, paths: Iterable[str]) -> None:
         """Remove files from those that are due."""
-        self._file.executemany("DELETE FROM due WHERE path = ?", [(path,) for path in paths])
+        self._change_many("DELETE FROM due WHERE path = ?", [(path,) for path in paths])
 
     def clear(self) -> None:
         """Remove everything but the layout."""
         for table in ("files", "pages", "contents", "due"):
-            self._file.execute(f"DELETE FROM {table}")
+            self._change(f"DELETE FROM {table}")
         self.advance(NO_PROGRESS)
-
-
-class FileState(FileStateReader):
-    """State of the files of one folder. Safe for several threads and processes, and across forks.
-
-    Nothing is opened before the first use. A `files.db` that is missing, damaged or foreign is replaced by a new one.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        """Keep the state of a memory's folder, which must exist when the state is used."""
-        self._path = os.fspath(folder / FILES_DATABASE)
-        self._lock = threading.RLock()
-        self._file: sqlite3.Connection | None = None
-        self._place: tuple[int, int] | None = None
-        self._ledger: LockedFileState | None = None
-        self._closed = False
-        close_for_forks(self)
-
-    @contextlib.contextmanager
-    def lock(self, patience_s: float = 10.0) -> Iterator[LockedFileState]:
-        """Hold the lock between threads and processes; commit at the end, roll back on an error.
-
-        The lock is reentrant: the same thread gets the same `LockedFileState`.
-
-        Args:
-            patience_s: How long to wait for others, in seconds.
-
-        Raises:
-            StateBusy: others held it for longer.
-            StateUnavailable: the file cannot be written.
-        """
-        until = time.monotonic() + patience_s
-        with using_connections():
-            if not self._lock.acquire(timeout=patience_s):
-                raise StateBusy("another thread has been writing files for too long")
-            try:
-                if self._ledger is not None:
-                    yield self._ledger
-                else:
-                    yield from self._write(until)
-            finally:
-                self._lock.release()
-
-    def _write(self, until: float) -> Iterator[LockedFileState]:
-        """Yield the state in a transaction, which is committed at the end and rolled back on an error."""
-        self._ledger = self._begin_transaction(until)
-        try:
-            yield self._ledger
-            assert self._file is not None
-            self._file.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._close_connection()
-            if _is_broken(error):
-                self._remove()  # the next use makes a new one
-            raise StateUnavailable(f"{self._path!r} failed: {error}") from error
-        finally:
-            self._ledger = None
-            if self._file is not None and self._file.in_transaction:
-                self._file.execute("ROLLBACK")
-
-    def scrub(self) -> bool:
-        """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
-
-        The texts of pages and logs that are not as they were written are removed: they may hold what was erased.
-
-        Returns:
-            False when others who have it open prevented that.
-
-        Raises:
-            StateUnavailable: it cannot be written.
-        """
-
-        def rewrite(file: sqlite3.Connection) -> bool:
-            ledger = LockedFileState(file)
-            paths = [path for (path,) in ledger._query("SELECT path FROM contents")]
-            texts = (path for path in paths if parse_form(path) != "lines")
-            ledger.drop_contents(path for path in texts if not self._is_as_written(ledger.find(path)))
-            file.execute("VACUUM")
-            (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            return not busy
-
-        with using_connections(), self._lock:
-            return self._run_with_retry(rewrite, time.monotonic() + _READ_PATIENCE_S)
-
-    def close(self) -> None:
-        """Close the database. Any other use afterwards raises `StateUnavailable`."""
-        with self._lock:
-            self._closed = True
-            self._close_connection()
 
     # -- below -------------------------------------------------------------------------------------------
 
@@ -423,23 +402,22 @@ class FileState(FileStateReader):
             return False
         return (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns)
 
-    def _begin_transaction(self, until: float) -> LockedFileState:
-        """Begin a write transaction on the database that is in its place now."""
+    def _begin(self, file: sqlite3.Connection) -> bool:
+        """Begin a write transaction; return whether it is on the database that is in its place now."""
+        file.execute("BEGIN IMMEDIATE")
+        return get_file_identity(self._path) == self._place
 
-        def begin(file: sqlite3.Connection) -> LockedFileState | None:
-            file.execute("BEGIN IMMEDIATE")
-            if get_file_identity(self._path) == self._place:
-                return LockedFileState(file)
-            self._close_connection()  # it was removed: a lock on it would not lock others out
-            return None
+    def _change(self, sql: str, *values: object) -> None:
+        assert self._file is not None
+        self._file.execute(sql, values)
 
-        while (ledger := self._run_with_retry(begin, until)) is None:
-            pass
-        return ledger
+    def _change_many(self, sql: str, rows: Iterable[Sequence[object]]) -> None:
+        assert self._file is not None
+        self._file.executemany(sql, rows)
 
     def _query(self, sql: str, *values: object) -> list[Any]:
         with using_connections(), self._lock:
-            if self._ledger is None and get_file_identity(self._path) != self._place:
+            if not self._is_locked and get_file_identity(self._path) != self._place:
                 self._close_connection()
             until = time.monotonic() + _READ_PATIENCE_S
             return self._run_with_retry(lambda file: file.execute(sql, values).fetchall(), until)
@@ -460,7 +438,7 @@ class FileState(FileStateReader):
                     continue
                 self._close_connection()
                 broken += 1
-                if self._ledger is not None or not _is_broken(error) or broken == _TRIES:
+                if self._is_locked or not _is_broken(error) or broken == _TRIES:
                     reason = explain_unavailability(error) if isinstance(error, sqlite3.Error) else ""
                     raise StateUnavailable(
                         f"{self._path!r} cannot be used{f' {reason}' if reason else f': {error}'}"
@@ -495,14 +473,14 @@ class FileState(FileStateReader):
 
     def close_for_fork(self) -> None:
         """Close the connection."""
-        if self._ledger is None:
+        if not self._is_locked:
             self._close_connection()
 
     def reset_after_fork(self, is_clean: bool) -> None:
         """Forget the connections of the parent process."""
         if self._file is not None:
             _SPOILT[self._path] = self._file  # never closed here: that would write to the parent's log
-        self._file, self._place, self._ledger = None, None, None
+        self._file, self._place, self._is_locked = None, None, False
         self._lock = threading.RLock()
 
 

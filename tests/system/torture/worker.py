@@ -53,8 +53,8 @@ CRASH_POINTS = (
     ("reverie.files.atomic", "exchange"),  # the new file is written, and does not have its name yet
     ("reverie.files.atomic", "rename_to_new"),
     ("reverie.files.atomic", "_write"),
-    ("reverie.files.state", "LockedFileState.put"),  # the file has its name, and is not recorded yet
-    ("reverie.files.state", "LockedFileState.advance"),
+    ("reverie.files.state", "FileState.put"),  # the file has its name, and is not recorded yet
+    ("reverie.files.state", "FileState.advance"),
     (
         "reverie.files.hand_edits.intake",
         "HandEditRun.commit_edits",

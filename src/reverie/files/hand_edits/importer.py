@@ -279,7 +279,6 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 _QUOTED = defer_regex(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
 _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState) for each in fields(kind))
 _NEWS_S = 60.0
-_ESCAPED_BYTE = defer_regex(r"\\u(dc[89a-f][0-9a-f])")
 
 
 class _Problem(NamedTuple):
@@ -341,7 +340,7 @@ class HandEditImporter:
 
     def _examine(self) -> HandEditReport:
         if self._is_old_news(scan(self._root, self._state.known())):
-            return HandEditReport(problems=_list_problems(self._problems))
+            return HandEditReport(problems=self.problems())
         with self._state.lock() as ledger:
             run = HandEditRun(self._writer, ledger, self._disk)
             self._import(run, scan(self._root, ledger.known()))
@@ -362,8 +361,8 @@ class HandEditImporter:
         return run.report
 
     def problems(self) -> list[BrokenFile]:
-        """Return the files that could not be imported last time and still exist."""
-        return [each for each in _list_problems(self._problems) if self._is_there(each.path)]
+        """Return the files that could not be imported last time."""
+        return [BrokenFile(path=path, why=each.why) for path, each in self._problems.items()]
 
     def conflicts(self) -> list[ConflictFile]:
         """Return the conflicts whose files were not deleted yet."""
@@ -459,10 +458,6 @@ class HandEditImporter:
             return -1, -1
         return seen.st_size, seen.st_ctime_ns
 
-    def _is_there(self, path: str) -> bool:
-        name = _ESCAPED_BYTE.sub(lambda byte: chr(int(byte[1], 16)), path)  # of a name that is not UTF-8
-        return not (is_missing(self._root / path) and is_missing(self._root / name))
-
     def _record_problems(self, run: HandEditRun) -> None:
         """Record the problems, and log each once for every version of a file.
 
@@ -480,21 +475,6 @@ class HandEditImporter:
                 run.ledger.mark_due([path])
 
 
-def is_missing(path: Path) -> bool:
-    """Return whether nothing is at a path; False if that cannot be told."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def _remove_quotations(why: str) -> str:
     """Return a message without quotations, which may be of the file, except names of fields and ids."""
     return _QUOTED.sub(lambda quoted: quoted[0] if quoted[2] in _FIELDS or is_id(quoted[2]) else "'…'", why)
-
-
-def _list_problems(noted: Mapping[str, _Problem]) -> list[BrokenFile]:
-    return [BrokenFile(path=path, why=each.why) for path, each in noted.items()]

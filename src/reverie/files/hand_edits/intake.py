@@ -28,7 +28,7 @@ from reverie.files.expected import ExpectedContent, find_pending, read_values, r
 from reverie.files.layout import FileLocation, Form, index_lines, parse_path
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
-from reverie.files.state import FileRecord, LockedFileState, compute_checksum
+from reverie.files.state import FileRecord, FileState, compute_checksum
 from reverie.stores.living_page import ACCIDENT
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
@@ -159,7 +159,7 @@ class HandEditRun:
     def __init__(
         self,
         writer: StoreWriter,
-        ledger: LockedFileState,
+        ledger: FileState,
         disk: AtomicFolder,
         *,
         marks: Store | None = None,
