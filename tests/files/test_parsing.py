@@ -247,8 +247,6 @@ def test_a_broken_record() -> None:
         ('{"pinned": "yes"}', "the field 'pinned' is text: it should be true or false"),
         ('{"pinned": 1}', "the field 'pinned' is a number"),
         ('{"confidence": true}', "the field 'confidence' is true or false: it should be a number"),
-        ('{"confidence": NaN}', "NaN is no number that JSON knows"),
-        ('{"importance": -Infinity}', "-Infinity is no number"),
         ('{"seen_count": 1.5}', "'seen_count' is a number: it should be a whole number"),
         ('{"seen_count": 99999999999999999999}', "'seen_count' is a number: it should be a whole number"),
         ('{"seen_count": ' + "9" * 5000 + "}", "not JSON that can be read"),

@@ -311,14 +311,10 @@ class AtomicFolder:
 
     def _remove_empty_folders(self, path: str) -> None:
         folders = path.split("/")[:-1]
-        while len(folders) > 1:
-            try:
+        with contextlib.suppress(OSError):  # the first that is not empty
+            while len(folders) > 1:
                 os.rmdir(f"{self._root}/{'/'.join(folders)}")
-            except OSError as error:
-                if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EBUSY}:
-                    return
-                raise
-            folders.pop()
+                folders.pop()
 
 
 def is_lost(folder: str) -> bool:
@@ -354,15 +350,12 @@ def _is_unchanged(place: str, stamp: FileStamp) -> bool:
 def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
     if _stat_regular_file(place, path) is None:
         return None
-    try:
-        handle = os.open(place, _READ_FLAGS)
-    except FileNotFoundError:
-        return None
-    with open(handle, "rb") as file:
-        before, data = _build_stamp(os.fstat(handle)), file.read()
-        if _build_stamp(os.fstat(handle)) != before or len(data) != before.size:
+    with contextlib.suppress(FileNotFoundError), open(os.open(place, _READ_FLAGS), "rb") as file:
+        before, data = _build_stamp(os.fstat(file.fileno())), file.read()
+        if _build_stamp(os.fstat(file.fileno())) != before or len(data) != before.size:
             raise OSError(errno.EBUSY, "somebody is writing it", place)
         return data, before
+    return None
 
 
 def _write(handle: int, data: bytes, start: int) -> None:

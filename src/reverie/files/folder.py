@@ -371,26 +371,21 @@ class MemoryFolder:
     # -- the background ----------------------------------------------------------------------------------
 
     def _schedule_job(self, job: str) -> None:
-        """Schedule a job for the background thread, which is started if need be."""
+        """Schedule a job for the background thread, which is started if need be and ends with the last job."""
         with self._changed:
             if self._closed:
                 return
             if job not in self._jobs:
                 self._jobs.append(job)
-            if self._thread is not None or self._start_thread():
+            if self._thread is None and not _is_ending:  # the end of the interpreter stops threads
+                self._thread = threading.Thread(target=self._run_jobs, name="reverie-files", daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError:
+                    self._thread = None
+            if self._thread is not None:
                 return
         self._run_jobs()
-
-    def _start_thread(self) -> bool:
-        """Start the thread, under the lock; return False at the end of the interpreter, which stops threads."""
-        if _is_ending:
-            return False
-        self._thread = threading.Thread(target=self._run_jobs, name="reverie-files", daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:
-            self._thread = None
-        return self._thread is not None
 
     def _run_jobs(self) -> None:
         try:
@@ -398,22 +393,17 @@ class MemoryFolder:
                 with self._suppress_errors():
                     if job == _IMPORT:
                         self._sync()
-                    else:
-                        self._write_step()
+                        continue
+                    outcome = self._write_some(retry=bool(self._waiting_callers) or self._is_time_to_retry())
+                    if outcome.has_more or (outcome.is_blocked and self._thread is not None):
+                        with self._changed:
+                            self._jobs += [] if _WRITE in self._jobs else [_WRITE]
         finally:
             with self._changed:
                 self._working = False
                 if self._thread is threading.current_thread():
                     self._thread = None
                 self._changed.notify_all()
-
-    def _write_step(self) -> None:
-        outcome = self._write_some(retry=bool(self._waiting_callers) or self._is_time_to_retry())
-        with self._changed:
-            if (outcome.has_more or (outcome.is_blocked and self._thread is not None)) and (
-                _WRITE not in self._jobs
-            ):
-                self._jobs.append(_WRITE)
 
     def _take_job(self) -> str | None:
         """Return the next job; None if there is none, and the thread ends."""

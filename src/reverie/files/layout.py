@@ -231,7 +231,6 @@ def is_draft(path: str) -> bool:
 # -- contents of files ------------------------------------------------------------------------------------
 
 
-_BETWEEN = ",\n"
 _USUAL: Mapping[str, Any] = MappingProxyType(
     {
         each.name: to_json_value(each.default if each.default_factory is MISSING else each.default_factory())
@@ -244,23 +243,11 @@ _USUAL: Mapping[str, Any] = MappingProxyType(
 
 
 def render_record(record: Record) -> bytes:
-    """Return the content of a record's own file: JSON with a field a line, in the order of `to_dict`.
-
-    Fields that `complete_record` gives back are left out.
-    """
+    """Return the content of a record's own file: JSON in the order of `to_dict`, without usual fields."""
     values = record.to_dict()
     usual = _list_usual_fields(values)
-    fields = [
-        f'  "{name}": {_render_field(value)}'
-        for name, value in values.items()
-        if name not in usual or value != usual[name]
-    ]
-    return f"{{\n{_BETWEEN.join(fields)}\n}}\n".encode()
-
-
-def complete_record(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record, as JSON values, with those that `render_record` leaves out."""
-    return {**_list_usual_fields(fields), **fields}
+    others = {name: value for name, value in values.items() if name not in usual or value != usual[name]}
+    return f"{json.dumps(others, ensure_ascii=False, indent=2)}\n".encode()
 
 
 def _list_usual_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -389,11 +376,3 @@ def _to_turn_dict(turn: Turn) -> dict[str, Any]:
     return {name: fields[name] for name in _TURN_FIRST} | {
         name: fields[name] for name in _TURN_REST if fields[name]
     }
-
-
-def _render_field(value: Any) -> str:
-    """Return a field as JSON; a mapping has a line for each entry."""
-    if isinstance(value, dict) and value:
-        entries = ",\n".join(f"    {_json(name)}: {_json(text)}" for name, text in value.items())
-        return f"{{\n{entries}\n  }}"
-    return _json(value)

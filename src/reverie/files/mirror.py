@@ -29,11 +29,11 @@ from itertools import count
 from pathlib import Path
 
 from reverie.domain.change import JournalEntry, Value
-from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError
+from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
-from reverie.files import layout, parsing
+from reverie.files import layout
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath, create_file, is_lost
 from reverie.files.expected import (
     ExpectedContent,
@@ -244,8 +244,6 @@ class _Batch:
         self._clear_foreign_state()
         if self._ledger.layout != self._layout:
             _convert(self._root, self._disk, self._ledger, self._layout)
-        if not self._ledger.progress.sequence:
-            _adopt_pages(self._root, self._disk, self._ledger)
         for draft, path in self._disk.list_drafts():
             with self._record_failure(path):
                 self._settle_draft(draft, path)
@@ -574,24 +572,6 @@ def _convert(root: Path, disk: AtomicFolder, ledger: FileState, kind: Layout) ->
     for path in day_files:
         if (stamp := disk.stat(path)) is not None:
             disk.remove(path, stamp)
-
-
-def _adopt_pages(root: Path, disk: AtomicFolder, ledger: FileState) -> None:
-    """Record which records are on the pages that exist, if nothing is known of any page."""
-    if ledger.find_pages():
-        return
-    taken: set[str] = set()
-    for path in sorted(scan(root, {}).added, key=lambda each: (len(each), each)):  # copies have longer names
-        place = layout.parse_path(path)
-        found = disk.read(path) if place is not None and place.form == "lines" else None
-        if found is None:
-            continue
-        try:
-            names = [row.line.id for row in parsing.read_rows(path, found[0]) if row.line.id]
-        except InvalidInput:  # the import of hand edits reports it
-            continue
-        ledger.set_ids(path, [name for name in names if name not in taken])
-        taken.update(names)
 
 
 def _is_former(path: str, kind: Layout) -> bool:

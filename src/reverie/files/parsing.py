@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, Turn
@@ -288,18 +289,13 @@ def _decode_text(path: str, data: bytes, *, was: str = "", errors: str = "strict
 def _to_unique_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        (repeated, _), *_ = Counter(name for name, _ in pairs).most_common()
         raise InvalidInput(f"the field {repeated!r} stands there twice: take one out")
     return found
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidInput(f"{name} is no number that JSON knows")
-
-
 _SURROGATES = defer_regex("[\udc80-\udcff]")
-_decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_refuse_constant).decode
+_decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict).decode
 
 
 def _parse_object(text: str, names: Collection[str], *, line: int = 0) -> dict[str, Any]:

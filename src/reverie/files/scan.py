@@ -25,6 +25,7 @@ from reverie.files.layout import (
     SESSIONS,
     build_session_path,
     is_draft,
+    parse_form,
     parse_path,
 )
 from reverie.files.parsing import BrokenFile
@@ -297,19 +298,19 @@ def _drop_lines(root: Path, path: str, records: Collection[str], *, dry_run: boo
     Returns:
         What is left of the text; None if it is not such a page.
     """
-    place, disk = parse_path(path), AtomicFolder(root)
-    found = disk.read(path) if place is not None and place.form == "lines" else None
+    disk = AtomicFolder(root)
+    found = disk.read(path) if parse_form(path) == "lines" else None
     if found is None:
         return None
     data, stamp = found
     rows = data.decode(errors="surrogateescape").split("\n")
-    lines = [parse_line(row) for row in rows]
-    kept = [row for row, line in zip(rows, lines, strict=True) if line is None or line.id not in records]
+    lines = [(row, parse_line(row)) for row in rows]
+    kept = [row for row, line in lines if line is None or line.id not in records]
     if len(kept) < len(rows) and not dry_run:
-        if all(line is None or line.id in records for line in lines):
-            disk.remove(path, stamp)
-        else:
+        if any(line is not None and line.id not in records for _, line in lines):
             disk.replace(path, "\n".join(kept).encode(errors="surrogateescape"), stamp)
+        else:
+            disk.remove(path, stamp)
     return "\n".join(kept)
 
 

@@ -372,13 +372,8 @@ class HandEditImporter:
         try:
             found = self._disk.read(path)
             about = json.loads(found[0] if found is not None else "{}")
-            of, fields = about[CONFLICT_WITH], about[CONFLICTING_FIELDS]
-            return ConflictFile(
-                path=path,
-                of=str(of),
-                id=str(about.get("id") or about["name"]),
-                fields=tuple(map(str, fields)),
-            )
+            fields = tuple(map(str, about[CONFLICTING_FIELDS]))
+            return ConflictFile(path=path, of=str(about[CONFLICT_WITH]), id=str(about["id"]), fields=fields)
         except (OSError, UnsafePath, ValueError, LookupError, TypeError):  # a person has edited it
             return ConflictFile(path=path, of="", id="", fields=())
 
