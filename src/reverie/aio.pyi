@@ -51,8 +51,8 @@ from reverie.search.vectors.vector_index import VectorStatus
 from reverie.session import Session
 from reverie.settings import Settings, Thinking
 from reverie.snapshot import Snapshot
+from reverie.stores.base import StoreProblem
 from reverie.stores.living_page import PageEdit
-from reverie.stores.protocol import StoreProblem
 from reverie.stores.writer import Cursors
 from reverie.tools import Toolset
 from reverie.tools.toolset import Approve, Tool, ToolResult

@@ -19,7 +19,7 @@ from reverie.files.names import resolve_path
 from reverie.repositories.prompts import PromptLog
 from reverie.repositories.wishes import ForgetRequests
 from reverie.search.index.search_index import SearchIndex
-from reverie.stores.protocol import StoreProblem
+from reverie.stores.base import StoreProblem
 from reverie.stores.redacting import get_server_store, unwrap
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import Cursors

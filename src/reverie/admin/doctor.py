@@ -40,7 +40,8 @@ from reverie.search.index.candidates import compare_index
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
-from reverie.stores.protocol import RepairReport, Store
+from reverie.stores.base import RepairReport
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
 from reverie.stores.sqlite.rewriting import repair_file

@@ -38,7 +38,7 @@ from reverie.files.state import FileState
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
-    from reverie.stores.protocol import StoreProblem
+    from reverie.stores.base import StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -274,7 +274,7 @@ class MemoryFolder:
 
     def problems(self) -> list[StoreProblem]:
         """Return the files that could not be written or imported, of those that were tried so far."""
-        from reverie.stores.protocol import StoreProblem  # here: seldom needed
+        from reverie.stores.base import StoreProblem  # here: seldom needed
 
         room = "see that there is room and that the folder is writable; it is tried again automatically"
         found = [

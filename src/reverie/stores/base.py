@@ -6,20 +6,22 @@ import logging
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from reverie.domain.change import Change, Subject
+from reverie.domain.conversation import SessionOverview, SessionState
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, StoreCorrupt, TextExists
 from reverie.domain.filter import Filter
 from reverie.domain.record import NOTHING, Record, move_former_metadata
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.codec import UnreadableRow
+from reverie.stores.codec import TABLES, Row, UnreadableRow, count_positions, decode_moment
 
 _log = logging.getLogger("reverie")
 
@@ -60,6 +62,36 @@ def build_conflict(reason: Reason, **values: object) -> Conflict:
     """Return the conflict to raise; the values are those that the message of the reason names."""
     kind = TextExists if reason == "same words" else Conflict
     return kind(_MESSAGES[reason].format(**values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreProblem:
+    """A problem that `check` found.
+
+    Attributes:
+        what: What is wrong, with the id or table concerned; never content.
+        fix: What a person can do about it.
+        repairable: Whether the store can repair it.
+    """
+
+    what: str
+    fix: str
+    repairable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """Result of a repair.
+
+    Attributes:
+        kept: The damaged file, under its new name.
+        changes: Number of entries of the journal.
+        lost: What could not be read, such as `3 changes`; never content.
+    """
+
+    kept: Path
+    changes: int
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,3 +389,128 @@ def build_placeholders(count: int) -> str:
 def format_limit(limit: int | None, offset: int = 0) -> str:
     """Return the end of a query; the numbers stand in the text, for plans that are made without parameters."""
     return f" LIMIT {_ALL if limit is None else int(limit)} OFFSET {int(offset)}"
+
+
+# -- queries --------------------------------------------------------------------------------------------
+
+_MAX_NAMES = 16_384  # in one statement; SQLite allows 32,766 variables
+_BATCH = 256
+
+
+class Queries(ABC):
+    """Queries of a store that are alike in all databases."""
+
+    _REMEDY: ClassVar[str]
+    """Advice for a row that cannot be read."""
+
+    @abstractmethod
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a query, from the state that this thread sees."""
+
+    @abstractmethod
+    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        """Return the rows of a query from the present state, which may be newer than the one that this thread sees."""
+
+    @abstractmethod
+    def _where(self, table: str) -> Conditions:
+        """Return conditions for the rows of a table that belong to this memory."""
+
+    @abstractmethod
+    def _name(self, table: str) -> str:
+        """Return a table as it stands behind FROM, where the query calls it `it`."""
+
+    @abstractmethod
+    def _form(self, subject: Subject) -> tuple[str, str]:
+        """Return the columns of a value behind SELECT, its key and its id first, and the tables behind FROM."""
+
+    @abstractmethod
+    def _decode(self, subject: Subject, row: Row) -> Any:
+        """Return the value in the columns of `_form`; raise `UnreadableRow`."""
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[Any]:
+        """Return a context with a connection that sees one state until the block ends."""
+
+    @abstractmethod
+    def _read_by_key(self, connection: Any, subject: Subject, keys: Sequence[int]) -> dict[int, Row]:
+        """Return the rows of values by key."""
+
+    def _select(
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
+    ) -> list[Any]:
+        """Return values; raise `StoreCorrupt` if one cannot be read."""
+        columns, source = self._form(subject)
+        sql = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY {order}{format_limit(limit, offset)}"
+        return [self._decode_or_raise(subject, row) for row in self._rows(sql, where.values)]
+
+    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+        """Return things by id (text) or key (number), in the order asked for."""
+        columns, source = self._form(subject)
+        found: dict[str | int, Row] = {}
+        ids = [name for name in wanted if isinstance(name, str)]
+        for place, column, names in (
+            (1, "id", ids), (0, "key", [name for name in wanted if not isinstance(name, str)])
+        ):  # fmt: skip
+            for start in range(0, len(names), _MAX_NAMES):
+                where = self._where(TABLES[subject].name)
+                where.add_any(f"it.{column}", names[start : start + _MAX_NAMES])
+                rows = self._rows(f"SELECT {columns} FROM {source} WHERE {where}", where.values)
+                found |= {row[place]: row for row in rows}
+        return [self._decode_or_raise(subject, found[name]) for name in wanted if name in found]
+
+    def _scan(
+        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
+    ) -> Iterator[Any]:
+        """Yield values from one state, without those that cannot be read.
+
+        Keys are read first, then rows in batches, because sorting keys is cheaper than sorting rows.
+        """
+        source = self._name(TABLES[subject].name)
+        sql = f"SELECT it.key FROM {source} WHERE {where} ORDER BY {order}{format_limit(limit, offset)}"
+        with self._snapshot() as connection:
+            keys = [key for (key,) in connection.execute(sql, where.values).fetchall()]
+            for start in range(0, len(keys), _BATCH):
+                some = keys[start : start + _BATCH]
+                rows = self._read_by_key(connection, subject, some)
+                for key in some:
+                    if (value := self._decode_or_skip(subject, key, rows.get(key))) is not None:
+                        yield value
+
+    def _decode_or_raise(self, subject: Subject, row: Row) -> Any:
+        try:
+            return self._decode(subject, row)
+        except UnreadableRow as error:
+            raise StoreCorrupt(f"{subject} {row[1]!r} cannot be read, {error}: {self._REMEDY}") from error
+
+    def _decode_or_skip(self, subject: Subject, key: int, row: Row | None) -> Any:
+        """Return the value of a row; None, with a warning, if it is missing or cannot be read."""
+        try:
+            if row is None:
+                raise UnreadableRow("it or its session is missing from its table")
+            return self._decode(subject, row)
+        except UnreadableRow as error:
+            name = None if row is None else row[1]
+            _log.warning(
+                "%s %r (key %d) cannot be read and is left out, %s: run check()", subject, name, key, error
+            )
+            return None
+
+    def _build_overview(self, row: Row, last: Any, last_at: Any) -> SessionOverview:
+        """Return a session from its row, the position of its last turn and the time of that turn."""
+        state: SessionState = self._decode_or_raise("session", row)
+        try:
+            moment = decode_moment(last_at)
+        except UnreadableRow:
+            _log.warning("the last turn of session %r has a time that cannot be read: run check()", state.id)
+            moment = state.created_at
+        return SessionOverview(state=state, turns=count_positions(last, state.id), last_at=moment)
+
+    def _read(self, columns: str, table: str, where: Conditions | None = None, end: str = "") -> list[Row]:
+        """Return columns of the rows of a table that belong to this memory."""
+        where = where or self._where(table)
+        return self._rows(f"SELECT {columns} FROM {self._name(table)} WHERE {where}{end}", where.values)
+
+    def _get_value(self, table: str, name: str) -> Any:
+        where = self._where(table)
+        where.add("it.name = ?", name)
+        return next((value for (value,) in self._read("it.value", table, where)), None)

@@ -6,8 +6,8 @@ A forked child has only the thread that forked. Two things follow:
 * SQLite keeps a list of open files per process, with the locks it believes to hold on each. The child inherits
   the list and not the locks. A connection that the child opens to the same file finds the entry and takes no
   lock of its own; another process that sees no lock then deletes the log under it, and acknowledged commits are
-  gone. So no connection may be open at the moment of the fork: a fork waits for the threads that are
-  `using_connections`, keeps others out, and closes what is idle (`close_for_forks`).
+  gone. So no connection may be open at the moment of the fork: a fork waits for a moment without threads that are
+  `using_connections`, keeps all out, and closes what is idle (`close_for_forks`).
 
 The import system has such locks too: a module that another thread is importing is locked in the child for ever.
 A fork waits for imports of Reverie's own modules.
@@ -19,7 +19,6 @@ import importlib
 import os
 import sys
 import threading
-import time
 import weakref
 from _thread import RLock
 from collections.abc import Callable, Iterator
@@ -27,8 +26,6 @@ from contextlib import contextmanager
 from typing import Protocol
 
 _MAX_WAIT_S = 10.0
-_MIN_ATTEMPT_S = 0.05
-_MAX_ATTEMPT_S = 1.0
 
 
 class ForkSafeLock(RLock):  # type: ignore[misc]  # it can be inherited from, so that no call of Python locks
@@ -70,10 +67,9 @@ class ConnectionOwner(Protocol):
 _listing = threading.Lock()  # guards the two sets below
 _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 _owners: weakref.WeakSet[ConnectionOwner] = weakref.WeakSet()
-_lock = threading.Lock()  # guards all that follows
-_gate = threading.Condition(_lock)
+_gate = threading.Condition(threading.Lock())  # guards all that follows; held during a fork
 _users: dict[int, int] = {}  # threads that use connections, and how many
-_is_shut = _is_clean = False
+_is_clean = False
 
 
 def close_for_forks(owner: ConnectionOwner) -> None:
@@ -85,19 +81,17 @@ def close_for_forks(owner: ConnectionOwner) -> None:
 def enter() -> int:
     """Begin to use a connection, unless a fork is under way; return what `leave` needs."""
     me = threading.get_ident()
-    with _lock:
-        while _is_shut and me not in _users:  # a thread that uses one may need another to finish
-            _gate.wait()
+    with _gate:
         _users[me] = _users.get(me, 0) + 1
     return me
 
 
 def leave(thread: int) -> None:
     """End the use of a connection."""
-    with _lock:
+    with _gate:
         if (left := _users.pop(thread, 0) - 1) > 0:
             _users[thread] = left
-        if _is_shut:
+        else:
             _gate.notify_all()
 
 
@@ -111,32 +105,16 @@ def using_connections() -> Iterator[None]:
         leave(me)
 
 
-def _shut(patience: float) -> bool:
-    """Keep threads from beginning to use connections; return whether the others have ended within some seconds."""
-    global _is_shut
-    me = threading.get_ident()
-    with _gate:
-        _is_shut = True
-        return _gate.wait_for(lambda: not _users.keys() - {me}, timeout=patience)
-
-
-def _open() -> None:
-    global _is_shut
-    with _gate:
-        _is_shut = False
-        _gate.notify_all()
-
-
 def _before_fork() -> None:
-    # Short attempts: a thread that uses a connection may wait for something that a thread at the gate holds.
-    # Between two attempts all go on.
+    """Wait for a moment at which no other thread uses a connection, keep all out, and close what is idle.
+
+    Until that moment all go on: a thread that uses a connection may need another to finish.
+    """
     global _is_clean
     _finish_imports()
-    deadline, attempt = time.monotonic() + _MAX_WAIT_S, _MIN_ATTEMPT_S
-    while not (_is_clean := _shut(attempt)) and time.monotonic() < deadline:
-        _open()
-        time.sleep(attempt / 5)
-        attempt = min(2 * attempt, _MAX_ATTEMPT_S)
+    me = threading.get_ident()
+    _gate.acquire()
+    _is_clean = _gate.wait_for(lambda: not _users.keys() - {me}, timeout=_MAX_WAIT_S)
     for owner in list(_owners) if _is_clean else ():
         owner.close_for_fork()
 
@@ -148,10 +126,13 @@ def _finish_imports() -> None:
             importlib.import_module(name)
 
 
+def _after_fork_in_parent() -> None:
+    _gate.release()
+
+
 def _after_fork_in_child() -> None:
-    global _gate, _lock, _listing, _is_shut
-    _lock, _listing, _is_shut = threading.Lock(), threading.Lock(), False
-    _gate = threading.Condition(_lock)
+    global _gate, _listing
+    _gate, _listing = threading.Condition(threading.Lock()), threading.Lock()
     _users.clear()
     for owner in list(_owners):
         owner.reset_after_fork(_is_clean)
@@ -160,4 +141,6 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(before=_before_fork, after_in_parent=_open, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

@@ -11,14 +11,12 @@ To add a store, write a class with the abstract methods and run on it `StoreCont
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, Value
@@ -30,41 +28,21 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import MARKED, Conditions, CopiedRow, Unjournaled, format_limit, translating_damage
+from reverie.stores.base import (
+    MARKED,
+    Conditions,
+    CopiedRow,
+    Queries,
+    RepairReport,
+    StoreProblem,
+    Unjournaled,
+    format_limit,
+    translating_damage,
+)
 from reverie.stores.codec import ENTRIES, TABLES, Row, UnreadableRow, count_positions
 
 if TYPE_CHECKING:
     from reverie.stores.sqlite.derived import DerivedDatabase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreProblem:
-    """A problem that `check` found.
-
-    Attributes:
-        what: What is wrong, with the id or table concerned; never content.
-        fix: What a person can do about it.
-        repairable: Whether the store can repair it.
-    """
-
-    what: str
-    fix: str
-    repairable: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport:
-    """Result of a repair.
-
-    Attributes:
-        kept: The damaged file, under its new name.
-        changes: Number of entries of the journal.
-        lost: What could not be read, such as `3 changes`; never content.
-    """
-
-    kept: Path
-    changes: int
-    lost: tuple[str, ...] = ()
 
 
 _log = logging.getLogger("reverie")
@@ -95,7 +73,7 @@ _CHUNK = 500  # values in one statement
 _LIVE = {"record": "it.archived_at IS NULL", "turn": "true", "paragraph": f"it.page || '' = '{HISTORY}'"}
 
 
-class Store(ABC):
+class Store(Queries):
     """A store. Safe to use from several threads; several processes may open the same one.
 
     Every method may raise `StoreUnavailable` (disk full, read-only, locked too long) and, where it reads
@@ -526,34 +504,6 @@ class Store(ABC):
     # -- below: queries, and what the derived database follows --------------------------------------------------
 
     @abstractmethod
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, from the state that this thread sees."""
-
-    @abstractmethod
-    def _where(self, table: str) -> Conditions:
-        """Return conditions for the rows of a table that belong to this memory."""
-
-    @abstractmethod
-    def _name(self, table: str) -> str:
-        """Return a table as it stands behind FROM, where the query calls it `it`."""
-
-    @abstractmethod
-    def _select(
-        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
-    ) -> list[Any]:
-        """Return values; raise `StoreCorrupt` if one cannot be read."""
-
-    @abstractmethod
-    def _scan(
-        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
-    ) -> Iterator[Any]:
-        """Yield values from one state, without those that cannot be read."""
-
-    @abstractmethod
-    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
-        """Return things by id (text) or key (number), in the order asked for."""
-
-    @abstractmethod
     def _select_changes(
         self, where: Conditions, id: str | None, order: str, limit: int
     ) -> list[JournalEntry]:
@@ -564,15 +514,6 @@ class Store(ABC):
         self, subject: Searchable, keys: Sequence[int]
     ) -> list[tuple[int, Record | Turn | Paragraph, int | None, str]]:
         """Return those of some values that are searched: key, value, key of a turn's session, document."""
-
-    @abstractmethod
-    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        """Return the rows of a query from the present state, which may be newer than the one that this thread sees."""
-
-    def _read(self, columns: str, table: str, where: Conditions | None = None, end: str = "") -> list[Row]:
-        """Return columns of the rows of a table that belong to this memory."""
-        where = where or self._where(table)
-        return self._rows(f"SELECT {columns} FROM {self._name(table)} WHERE {where}{end}", where.values)
 
     def read_changed_keys(self, after: int, limit: int) -> list[Row]:
         """Return number, subject and key of the entries of the journal after a number."""
@@ -602,11 +543,6 @@ class Store(ABC):
         """Analyse every text again."""
         self._derived.clear()
         self._derived.follow(self)
-
-    def _get_value(self, table: str, name: str) -> Any:
-        where = self._where(table)
-        where.add("it.name = ?", name)
-        return next((value for (value,) in self._read("it.value", table, where)), None)
 
     @translating_damage()
     def read_unjournaled(self) -> Unjournaled:

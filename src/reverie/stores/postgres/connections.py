@@ -7,7 +7,6 @@ import os
 import random
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -496,15 +495,8 @@ class PostgresConnections:
             if view.connection is None:
                 self._repeat(lambda: self._begin(view, "SELECT 1"))
             assert view.connection is not None
-            yield view.connection
-
-    @contextmanager
-    def scan(self, sql: str, values: Sequence[Any], size: int) -> Iterator[Iterator[list[Row]]]:
-        """Yield the rows of a query in batches, all from one state; a connection is kept until the end."""
-        name = f"reverie_{uuid.uuid4().hex}"
-        with self.snapshot() as connection, self._translating(), connection.cursor(name=name) as cursor:
-            cursor.execute(sql, values)
-            yield iter(lambda: cursor.fetchmany(size), [])
+            with self._translating():
+                yield view.connection
 
     def _begin(
         self, view: ReadingView, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible
-from reverie.stores.base import ServerStatus
+from reverie.stores.base import ServerStatus, StoreProblem
 from reverie.stores.codec import (
     UnreadableRow,
     decode_value,
@@ -21,7 +21,6 @@ from reverie.stores.postgres.connections import (
     load_psycopg,
     translate_error,
 )
-from reverie.stores.protocol import StoreProblem
 
 if TYPE_CHECKING:
     import psycopg

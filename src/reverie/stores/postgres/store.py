@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, StoreCorrupt, StoreUnavailable
+from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Searchable, is_searched
 from reverie.domain.record import Record
-from reverie.domain.text.timestamps import from_microseconds, to_microseconds
+from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import Conditions, CopiedRow, KeptVector, ServerStatus, build_conflict, format_limit
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
     TABLES,
-    UnreadableRow,
     decode_change,
     decode_value,
     to_document,
@@ -48,18 +47,18 @@ from reverie.stores.protocol import CommitOptions, Store
 from reverie.stores.sqlite.derived import DerivedDatabase
 
 if TYPE_CHECKING:
-    from reverie.stores.protocol import StoreProblem
+    import psycopg
+
+    from reverie.stores.base import StoreProblem
 
 _log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
-_BATCH = 500
 _SUBJECTS = {table.name: table.subject for table in TABLES.values()}
 _TABLES = {
     "journal": "journal", "entries": "entry", "cursors": "cursor", "counters": "counter", "tombstones": "tombstone",
 }  # fmt: skip
-_VALUES = "SELECT it.key, it.body::text FROM reverie.thing AS it WHERE {} ORDER BY {}"
 _COPIED = ", ".join(f"{name}::text" if name in ("before", "after") else name for name in CopiedRow._fields)
 _SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 _READ_VECTORS = (
@@ -245,6 +244,7 @@ class PostgresStore(Store):
     """
 
     is_on_server = True
+    _REMEDY = "bring back a backup"
     _TALLIED = MappingProxyType(
         {
             "category": ("coalesce(it.category, '')", ""),
@@ -384,20 +384,13 @@ class PostgresStore(Store):
         if scopes is not None:
             where.add_any("it.scope", scopes)
         rows = self._connections.rows(
-            "SELECT it.key, it.body::text, last.position, coalesce(last.at, it.at) AS last_at "
+            "SELECT it.key, it.id, it.body::text, last.position, coalesce(last.at, it.at) AS last_at "
             "FROM reverie.thing AS it LEFT JOIN LATERAL (SELECT position, at FROM reverie.thing AS turn "
             "WHERE turn.space = %s AND turn.thread = it.key ORDER BY position DESC LIMIT 1) AS last ON true "
             f"WHERE {where} ORDER BY last_at DESC, it.key DESC{format_limit(limit)}",
             (self._space, *where.values),
         )
-        return [
-            SessionOverview(
-                state=_decode_or_raise("session", key, body),
-                turns=0 if position is None else int(position) + 1,
-                last_at=from_microseconds(last_at),
-            )
-            for key, body, position, last_at in rows
-        ]
+        return [self._build_overview(row[:3], *row[3:]) for row in rows]
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -407,13 +400,11 @@ class PostgresStore(Store):
         """Return those of some values that are searched: key, value, key of a turn's session, document."""
         where = MemoryConditions(self._space, subject)
         where.add_any("it.key", keys)
-        sql = (
-            f"SELECT it.key, it.thread, it.body::text FROM reverie.thing AS it WHERE {where} ORDER BY it.key"
-        )
+        sql = f"SELECT it.key, it.id, it.body::text, it.thread FROM reverie.thing AS it WHERE {where}"
         found = []
-        for key, thread, body in self._connections.rows(sql, where.values):
-            if is_searched(value := _decode_or_skip(subject, key, body)):
-                found.append((key, value, thread, body))
+        for row in sorted(self._rows(sql, where.values)):
+            if is_searched(value := self._decode_or_skip(subject, row[0], row)):
+                found.append((row[0], value, row[3], row[2]))
         return found
 
     # -- working memory --------------------------------------------------------------------------------
@@ -510,14 +501,6 @@ class PostgresStore(Store):
     def _name(self, table: str) -> str:
         return f"reverie.{'thing' if table in _SUBJECTS else _TABLES[table]} AS it"
 
-    def _select(
-        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
-    ) -> list[Any]:
-        rows = self._connections.rows(
-            _VALUES.format(where, order) + format_limit(limit, offset), where.values
-        )
-        return [_decode_or_raise(subject, key, body) for key, body in rows]
-
     def _select_changes(
         self, where: Conditions, id: str | None, order: str, limit: int
     ) -> list[JournalEntry]:
@@ -527,60 +510,19 @@ class PostgresStore(Store):
         end = f" ORDER BY it.sequence {order}{format_limit(limit)}"
         return [decode_change(row) for row in self._read(columns, "journal", where, end)]
 
-    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
-        if not wanted:
-            self._connections.refuse_closed()
-            return []
+    def _form(self, subject: Subject) -> tuple[str, str]:
+        return "it.key, it.id, it.body::text", "reverie.thing AS it"
+
+    def _decode(self, subject: Subject, row: Row) -> Any:
+        return decode_value(subject, row[2])
+
+    def _snapshot(self) -> AbstractContextManager[psycopg.Connection]:
+        return self._connections.snapshot()
+
+    def _read_by_key(
+        self, connection: psycopg.Connection, subject: Subject, keys: Sequence[int]
+    ) -> dict[int, Row]:
         where = MemoryConditions(self._space, subject)
-        names = [name for name in wanted if isinstance(name, str)]
-        keys = [name for name in wanted if not isinstance(name, str)]
-        if not names:
-            where.add_any("it.key", keys)
-        elif not keys:
-            where.add_any("it.id", names)
-        else:
-            where.add("(it.id = ANY (?::text[]) OR it.key = ANY (?::bigint[]))", names, keys)
+        where.add_any("it.key", keys)
         sql = f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}"
-        found: dict[str | int, tuple[int, str]] = {}
-        for key, name, body in self._connections.rows(sql, where.values):
-            found[key] = found[name] = (key, body)
-        return [_decode_or_raise(subject, *found[name]) for name in wanted if name in found]
-
-    def _scan(
-        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
-    ) -> Iterator[Any]:
-        """Yield the values that the conditions let through, leaving out what cannot be read.
-
-        A few are read at once. Of more, a cursor of the server gives one batch after the other, and keeps a
-        connection until the last one.
-        """
-        sql = _VALUES.format(where, order)
-        most = _BATCH + 1 if limit is None else min(limit, _BATCH + 1)
-        rows = self._connections.rows(sql + format_limit(most, offset), where.values)
-        if len(rows) <= _BATCH:
-            yield from _decode_readable(subject, rows)
-            return
-        with self._connections.scan(sql + format_limit(limit, offset), where.values, _BATCH) as batches:
-            for batch in batches:
-                yield from _decode_readable(subject, batch)
-
-
-def _decode_or_raise(subject: Subject, key: int, body: str) -> Any:
-    try:
-        return decode_value(subject, body)
-    except UnreadableRow as error:
-        raise StoreCorrupt(f"{subject} {key} cannot be read, {error}: bring back a backup") from error
-
-
-def _decode_or_skip(subject: Subject, key: int, body: str) -> Value | None:
-    try:
-        return decode_value(subject, body)
-    except UnreadableRow as error:
-        _log.warning("%s %d cannot be read and is left out, %s: run check()", subject, key, error)
-        return None
-
-
-def _decode_readable(subject: Subject, rows: Sequence[Row]) -> Iterator[Value]:
-    for key, body in rows:
-        if (value := _decode_or_skip(subject, key, body)) is not None:
-            yield value
+        return {row[0]: row for row in connection.execute(sql, where.values).fetchall()}

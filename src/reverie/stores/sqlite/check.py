@@ -15,6 +15,7 @@ from reverie.domain.conversation import SessionState, Turn, validate_session, va
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.record import Record, validate_record
+from reverie.stores.base import StoreProblem
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -26,7 +27,6 @@ from reverie.stores.codec import (
     from_document,
     to_document,
 )
-from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.reading import (
     fetch_rows_tolerantly,
     iter_rows_tolerantly,

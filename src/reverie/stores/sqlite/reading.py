@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reverie.domain.change import JournalEntry, Subject
-from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.conversation import Turn
 from reverie.domain.errors import (
     TOO_MANY_FILES,
     Conflict,
@@ -32,15 +32,12 @@ from reverie.domain.record import Record
 from reverie.stores.base import Conditions, build_placeholders
 from reverie.stores.codec import (
     IN_ROW,
-    SESSIONS,
     TABLES,
     Row,
     TableCodec,
     UnreadableRow,
-    count_positions,
     decode_change,
     decode_journal_entry,
-    decode_moment,
     to_document,
     to_json,
 )
@@ -179,75 +176,18 @@ def _decode_text_or_bytes(stored: bytes) -> str | bytes:
         return stored
 
 
-def decode_or_raise(table: TableCodec[Any], row: Sequence[Any]) -> Any:
-    """Return the value of a row; raise `StoreCorrupt` if it cannot be read."""
-    try:
-        return table.decode(row)
-    except UnreadableRow as error:
-        raise StoreCorrupt(
-            f"{table.subject} {row[0]!r} cannot be read, {error}: run `reverie doctor --fix`, which writes it "
-            "again from the journal or says what else brings it back"
-        ) from error
-
-
-def build_overview(*row: Any) -> SessionOverview:
-    """Return a session from its columns, the position of its last turn and the time of that turn."""
-    *columns, last, last_at = row
-    state: SessionState = decode_or_raise(SESSIONS, columns)
-    try:
-        moment = decode_moment(last_at)
-    except UnreadableRow:
-        _log.warning("the last turn of session %r has a time that cannot be read: run check()", state.id)
-        moment = state.created_at
-    return SessionOverview(state=state, turns=count_positions(last, state.id), last_at=moment)
-
-
-def decode_or_skip(table: TableCodec[T], key: int, row: Row) -> T | None:
-    """Return the value of a row; None, with a warning, if it is missing or cannot be read."""
-    try:
-        if not row:
-            raise UnreadableRow("it or its session is missing from its table")
-        return table.decode(row)
-    except UnreadableRow as error:
-        _log.warning(
-            "%s %r (key %d) cannot be read and is left out, %s: run check()",
-            table.subject,
-            row[0] if row else None,
-            key,
-            error,
-        )
-        return None
-
-
-def build_select(table: TableCodec[Any], column: str, wanted: Sequence[object]) -> str:
-    """Return the statement that reads the rows of a table whose column has one of the wanted values."""
-    return (
-        f"SELECT it.key, {table.selected} FROM {table.source} "
-        f"WHERE it.{column} IN ({build_placeholders(_compute_padded_length(len(wanted)))})"
-    )
-
-
-def _compute_padded_length(count: int) -> int:
-    """Return the next power of two, so that SQLite prepares a dozen statements instead of a thousand."""
-    return 1 << (count - 1).bit_length() if count else 0
-
-
-def pad_values(values: Sequence[V]) -> list[V]:
-    """Return the values up to the next power of two, with the last of them repeated."""
-    missing = _compute_padded_length(len(values)) - len(values)
-    return [*values, *[values[-1]] * missing] if values else []
-
-
 def fetch_by_key(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
     """Return the rows of a table by key; those that cannot be read are left out."""
-    sql, values = build_select(table, "key", keys), pad_values(keys)
+    where = SQLiteConditions()
+    where.add_any("it.key", keys)
+    sql, values = f"SELECT it.key, {table.selected} FROM {table.source} WHERE {where}", where.values
     try:
         rows = file.execute(sql, values).fetchall()
     except sqlite3.OperationalError as error:
         if not is_undecodable(error):
             raise
         rows = fetch_rows_tolerantly(file, sql, values)
-    return {row[0]: tuple(row[1:]) for row in rows}
+    return {row[0]: row for row in rows}
 
 
 def decode_entries(file: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[JournalEntry]:
@@ -283,7 +223,7 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
         for start in range(0, len(keys), _BATCH):
             for key, row in fetch_by_key(file, TABLES[subject], keys[start : start + _BATCH]).items():
                 with suppress(TypeError):  # a damaged row has bytes in place of a text
-                    documents[key] = to_document(TABLES[subject], row)
+                    documents[key] = to_document(TABLES[subject], row[1:])
     return documents
 
 
@@ -304,6 +244,12 @@ _HAS_TAG = (
 )
 
 
+def pad_values(values: Sequence[V]) -> list[V]:
+    """Return the values up to the next power of two, with the last of them repeated."""
+    missing = (1 << (len(values) - 1).bit_length()) - len(values)
+    return [*values, *[values[-1]] * missing] if values else []
+
+
 class SQLiteConditions(Conditions):
     """Conditions in the SQL of SQLite."""
 
@@ -313,8 +259,12 @@ class SQLiteConditions(Conditions):
     parts = "it.parts"
 
     def add_any(self, column: str, wanted: Sequence[Any]) -> None:
-        """Add that a column has one of some values."""
-        self.add(f"{column} IN ({build_placeholders(len(wanted))})", *wanted)
+        """Add that a column has one of some values.
+
+        The last is repeated up to the next power of two, so that SQLite prepares a dozen statements, not a thousand.
+        """
+        padded = pad_values(wanted)
+        self.add(f"{column} IN ({build_placeholders(len(padded))})", *padded)
 
     def add_tags(self, tags: Sequence[str]) -> None:
         """Add that a record has all of some tags, whatever their case."""

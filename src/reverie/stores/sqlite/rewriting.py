@@ -32,6 +32,8 @@ from reverie.stores.base import (
     MARKED,
     ROWS,
     CopiedRow,
+    RepairReport,
+    StoreProblem,
     Unjournaled,
     find_merges,
     move_fields,
@@ -50,7 +52,6 @@ from reverie.stores.codec import (
     from_document,
     to_document,
 )
-from reverie.stores.protocol import RepairReport, StoreProblem
 from reverie.stores.sqlite.check import find_problems, validate_value
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.damage import LOST, MAGIC, DamagedFile, Row

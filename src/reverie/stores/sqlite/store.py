@@ -7,7 +7,8 @@ Standard library only. A commit is acknowledged when it is on the disk (write-ah
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -40,11 +41,7 @@ from reverie.stores.sqlite.derived import DerivedDatabase
 from reverie.stores.sqlite.reading import (
     EACH_TAG,
     SQLiteConditions,
-    build_overview,
-    build_select,
     decode_entries,
-    decode_or_raise,
-    decode_or_skip,
     fetch_by_key,
     pad_values,
     read_creations,
@@ -52,7 +49,7 @@ from reverie.stores.sqlite.reading import (
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 
 if TYPE_CHECKING:
-    from reverie.stores.protocol import RepairReport, StoreProblem
+    from reverie.stores.base import RepairReport, StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -60,7 +57,6 @@ T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")
 
 _MOST_NAMES = 16_384  # in one statement; a power of two below SQLite's 32,766 variables
-_BATCH = 256
 _NAMES = " UNION ALL ".join(
     f"SELECT key, id FROM {each}" for each in ("gone", *(t.name for t in TABLES.values()))
 )
@@ -91,6 +87,9 @@ class SQLiteStore(Store):
         >>> store.commit([Change(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
     """
 
+    _REMEDY = (
+        "run `reverie doctor --fix`, which writes it again from the journal or says what else brings it back"
+    )
     _TALLIED = MappingProxyType(
         {
             "category": ("coalesce(category, '')", ""),
@@ -197,13 +196,13 @@ class SQLiteStore(Store):
         if scopes is not None:
             where.add_any("it.scope", scopes)
         rows = self._connections.rows(
-            f"SELECT {SESSIONS.selected}, last.position, coalesce(last.at, it.created_at) AS last_at "
+            f"SELECT it.key, {SESSIONS.selected}, last.position, coalesce(last.at, it.created_at) AS last_at "
             f"FROM {SESSIONS.source} LEFT JOIN turns AS last ON last.session = it.key AND last.position = "
             "(SELECT max(position) FROM turns WHERE session = it.key) "
             f"WHERE {where} ORDER BY last_at DESC, it.key DESC LIMIT ?",
             (*where.values, -1 if limit is None else limit),
         )
-        return [build_overview(*row) for row in rows]
+        return [self._build_overview(row[:-2], *row[-2:]) for row in rows]
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -220,8 +219,8 @@ class SQLiteStore(Store):
                 threads = dict(file.execute(f"SELECT key, session FROM turns WHERE key IN ({marks})", keys))
         found = []
         for key, row in sorted(rows.items()):
-            if is_searched(value := decode_or_skip(table, key, row)):
-                found.append((key, value, threads.get(key), to_document(table, row)))
+            if is_searched(value := self._decode_or_skip(subject, key, row)):
+                found.append((key, value, threads.get(key), to_document(table, row[1:])))
         return found
 
     # -- working memory --------------------------------------------------------------------------------
@@ -336,52 +335,19 @@ class SQLiteStore(Store):
     def _name(self, table: str) -> str:
         return f"{table} AS it"
 
-    def _select(
-        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
-    ) -> list[Any]:
-        table = TABLES[subject]
-        rows = self._connections.rows(
-            f"SELECT {table.selected} FROM {table.source} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?",
-            (*where.values, -1 if limit is None else limit, offset),
-        )
-        return [decode_or_raise(table, row) for row in rows]
+    def _form(self, subject: Subject) -> tuple[str, str]:
+        return f"it.key, {TABLES[subject].selected}", TABLES[subject].source
 
-    def _scan(
-        self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
-    ) -> Iterator[Any]:
-        sql = f"SELECT it.key FROM {self._name(TABLES[subject].name)} WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"
-        values = (*where.values, -1 if limit is None else limit, offset)
-        for _, thing in self._iterate_keyed_things(TABLES[subject], sql, values):
-            yield thing
+    def _decode(self, subject: Subject, row: Row) -> Any:
+        return TABLES[subject].decode(row[1:])
 
-    def _iterate_keyed_things(
-        self, table: TableCodec[Any], sql: str, values: Sequence[Any]
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the keys that a query returns, in its order, with their values, without those that cannot be read.
+    def _snapshot(self) -> AbstractContextManager[sqlite3.Connection]:
+        return self._connections.reading()
 
-        Keys are read first, then rows in batches, because sorting keys is cheaper than sorting rows. A batch with a
-        text that is not UTF-8 is read again, so that only its row is left out.
-        """
-        with self._connections.reading() as file:
-            cursor = file.execute(sql, values)
-            while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
-                rows = fetch_by_key(file, table, keys)
-                for key in keys:
-                    if (thing := decode_or_skip(table, key, rows.get(key, ()))) is not None:
-                        yield key, thing
-
-    def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
-        table = TABLES[subject]
-        found: dict[str | int, Row] = {}
-        for column, names in (
-            ("id", [name for name in wanted if isinstance(name, str)]),
-            ("key", [name for name in wanted if not isinstance(name, str)]),
-        ):
-            for start in range(0, len(names), _MOST_NAMES):
-                some = names[start : start + _MOST_NAMES]
-                rows = self._connections.rows(build_select(table, column, some), pad_values(some))
-                found |= {row[int(column == "id")]: row[1:] for row in rows}
-        return [decode_or_raise(table, found[name]) for name in wanted if name in found]
+    def _read_by_key(
+        self, connection: sqlite3.Connection, subject: Subject, keys: Sequence[int]
+    ) -> dict[int, Row]:
+        return fetch_by_key(connection, TABLES[subject], keys)
 
     def _select_changes(
         self, where: Conditions, id: str | None, order: str, limit: int
