@@ -208,13 +208,6 @@ def test_stop_ends_the_turn(memory: Memory) -> None:
     assert one.turn("Again").text == "Fresh."
 
 
-def test_background_work_is_woken_and_does_not_hold_the_reply(memory: Memory) -> None:
-    woken = threading.Event()
-    one, _ = agent(memory, says("Yes."), done=woken.set)
-    one.turn("Hello?")
-    assert woken.is_set()
-
-
 def test_an_answer_has_the_id_of_its_turn(memory: Memory) -> None:
     one, _ = agent(memory, says("", ("search_memory", {"query": "tea"})), says("Tea."), says(""))
     answer = one.turn("Tea or coffee?")

@@ -15,6 +15,10 @@ def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
         async with AsyncMemory.open(tmp_path) as memory:
             await memory.save("The staging database listens on port 5433")
             session = await memory.session("cli:1")
+            tools = (await memory.tools(session="cli:1")).only("save_memory").prefixed("my_")
+            assert (await tools.call("my_save_memory", {"content": "Ada prefers tea"})).data[
+                "outcome"
+            ] == "created"
             await session.add("user", "Which port does staging use?")
             await session.working.set("draft", "port 5433")
             assert await session.working.get("draft") == "port 5433"
@@ -49,13 +53,3 @@ def test_what_is_opened_is_awaited_or_entered(tmp_path: Path) -> None:
                 pass
 
     asyncio.run(run())
-
-
-def test_many_tasks_save_the_same_fact_once(tmp_path: Path) -> None:
-    async def run() -> int:
-        async with AsyncMemory.open(tmp_path) as memory:
-            await asyncio.gather(*(memory.save("Deploys happen on Tuesdays") for _ in range(20)))
-            (record,) = await memory.list()
-            return record.seen_count
-
-    assert asyncio.run(run()) == 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import reverie
-from reverie import Memory
+from reverie import Memory, MemoryReader, ScopedMemory
 
 SLOW = {
     "asyncio",
@@ -84,3 +85,19 @@ def test_every_public_name_is_there_and_no_other() -> None:
         assert name in dir(reverie)
     with pytest.raises(AttributeError, match="no attribute 'Memroy'"):
         reverie.Memroy  # type: ignore[attr-defined]  # noqa: B018
+
+
+def list_members(cls: type) -> list[str]:
+    names = {name for owner in cls.__mro__[:-1] for name in vars(owner)}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def test_a_scope_is_named_by_scoped_alone() -> None:
+    for cls in (MemoryReader, ScopedMemory, Memory):
+        named = [
+            name
+            for name in list_members(cls)
+            if inspect.isfunction(member := inspect.getattr_static(cls, name))
+            and "scope" in inspect.signature(member).parameters
+        ]
+        assert named == ["scoped"]

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reverie import Conflict, InvalidInput, Memory, NewRecord, Settings
-from reverie.stores.sqlite import SQLiteStore
 from tests.factories import MovableClock
 
 
@@ -283,26 +282,6 @@ def test_idle_sessions_leave_memory_but_not_the_disk(memory: Memory, clock: Mova
     assert [turn.content for turn in memory.session("cli:1").turns()] == ["Hello"]
 
 
-def test_a_store_of_ones_own_can_be_used(tmp_path: Path) -> None:
-    from reverie.search.analyzer import analyze
-
-    memory = Memory(SQLiteStore(tmp_path / "own.db", analyse=analyze))
-    memory.save("Kept in a store of my own")
-    assert memory.admin.stats().path is None
-    assert len(memory.search("own store")) == 1
-    memory.close()
-
-
-def test_durations_are_read_as_written() -> None:
-    from reverie.domain.text.timestamps import parse_duration
-
-    assert parse_duration("1h30m") == timedelta(minutes=90)
-    assert parse_duration(90) == timedelta(seconds=90)
-    for bad in ("", "10", "5 parsecs", "-1h", "1e9d", "nan", None, True, 0, "99999999999d"):
-        with pytest.raises(InvalidInput, match="ttl is"):
-            parse_duration(bad)  # type: ignore[arg-type]
-
-
 def test_the_profile_stands_first_in_every_prompt_and_edits_to_it_are_seen(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -338,11 +317,6 @@ def test_filters_that_fit_no_source_are_refused_by_name(memory: Memory) -> None:
     for filters, says in wrong:
         with pytest.raises(InvalidInput, match=says):
             memory.search("tea", **filters)
-
-
-def test_none_restricts_nothing(memory: Memory) -> None:
-    memory.save("Tea")
-    assert len(memory.search("tea", kind=None, category=None, tags=None, session=None)) == 1
 
 
 def test_the_folder_and_all_in_it_are_private_whatever_the_umask(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.domain.secrets.redactor import Redactor
 
 RECORDS = (
     "Alice likes green tea in the morning",
@@ -93,11 +92,3 @@ def test_a_question_is_answered_from_one_state(memory: Memory, statements: list[
     inside = statements[statements.index("BEGIN") :]
     assert inside[-1] == "ROLLBACK"
     assert sum("max(sequence)" in statement for statement in inside) == 1
-
-
-def test_a_save_reads_each_text_once(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    scanned: list[str] = []
-    scan = Redactor._find_spans
-    monkeypatch.setattr(Redactor, "_find_spans", lambda self, text: scanned.append(text) or scan(self, text))  # type: ignore[func-returns-value]
-    memory.save("The cafeteria serves soup on Mondays", source="cli:7", tags=("food",))
-    assert scanned.count("The cafeteria serves soup on Mondays") == 1

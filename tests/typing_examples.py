@@ -11,10 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, assert_type
 
-from agents import FunctionTool
-from agents.memory import Session as AgentsSession
-from anthropic.lib.tools import BetaAbstractMemoryTool
-
 import reverie
 from reverie import (
     AsyncMemory,
@@ -40,8 +36,6 @@ from reverie import (
     Turn,
     WorkingMemory,
 )
-from reverie.integrations.anthropic_memory import ReverieMemoryTool
-from reverie.integrations.openai_agents import ReverieSession, tools_for
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore
@@ -52,15 +46,8 @@ NOW = datetime(2025, 6, 2, tzinfo=UTC)
 
 
 def opening(folder: Path) -> None:
-    for memory in (
-        Memory.open(),
-        Memory.open("~/agent"),
-        Memory.open(folder, settings=Settings(replay_turns=10), actor="agent", create=False),
-        Memory.open(":memory:", clock=lambda: NOW, new_id=lambda: "0123456789ab"),
-    ):
-        assert_type(memory, Memory)
-        assert_type(memory.close(), None)
-    with Memory.open(folder, profile=folder / "agent") as memory:
+    assert_type(Memory.open(folder, settings=Settings(replay_turns=10), actor="agent", create=False), Memory)
+    with Memory.open(":memory:", clock=lambda: NOW, new_id=lambda: "0123456789ab") as memory:
         assert_type(memory.path, Path | None)
         assert_type(memory.settings, Settings)
         assert_type(memory.scratchpad, WorkingMemory)
@@ -76,23 +63,14 @@ def opening(folder: Path) -> None:
 def remembering(memory: Memory) -> None:
     saved = memory.scoped("user:alice").save(
         "Prefers short answers",
-        category="user-preferences/style",
         kind="preference",
-        layer="semantic",
         tags=["style"],
         confidence=0.9,
-        references=("README.md",),
         origin="agent",
-        pinned=True,
-        valid_from=NOW,
         valid_to=None,
-        ttl=timedelta(days=30),
-        metadata={"old_id": "7"},
-        created_at=NOW,
     )
     assert_type(saved, SaveResult)
-    memory.save("Prefers short answers", ttl="30d")
-    memory.save("Prefers short answers", ttl=90)
+    memory.save("Prefers short answers", ttl=timedelta(days=30), metadata={"old_id": "7"}, created_at=NOW)
     mapping: Mapping[str, Any] = {"content": "another", "tags": ["b"]}
     notes: list[NewRecord | Mapping[str, Any]] = [NewRecord(content="a lesson", kind="lesson"), mapping]
     assert_type(memory.save_many(notes, progress=lambda done: None), list[SaveResult])
@@ -150,22 +128,9 @@ def settings_and_errors(folder: Path) -> None:
     assert_type((loaded.idle, loaded.default_ttl), tuple[timedelta, timedelta | None])
     loaded.soft_tokens = 5  # type: ignore[misc]
     assert_type(Filter(kinds=("fact",), scopes=None), Filter)
-    leaves: list[type[ReverieError]] = [reverie.Conflict, reverie.WorkingMemoryFull, StoreError]
-    of_stores: list[type[StoreError]] = [reverie.StoreUnavailable, reverie.StoreCorrupt]
-    builtin: tuple[type[ValueError], type[LookupError], type[ImportError]] = (
-        reverie.InvalidInput,
-        reverie.NotFound,
-        reverie.MissingExtra,
-    )
-    del leaves, of_stores, builtin
-
-
-def frameworks(memory: Memory) -> None:
-    conversation: AgentsSession = ReverieSession("cli:1", memory.scoped("user:alice"))
-    tool: BetaAbstractMemoryTool = ReverieMemoryTool(memory, cache_control={"type": "ephemeral"})
-    functions: list[FunctionTool] = tools_for(memory.tools())
-    ReverieSession("cli:1", "a folder")  # type: ignore[arg-type]
-    del conversation, tool, functions
+    errors: list[type[ReverieError]] = [reverie.Conflict, reverie.WorkingMemoryFull, StoreError]
+    builtin: tuple[type[ValueError], type[LookupError]] = (reverie.InvalidInput, reverie.NotFound)
+    del errors, builtin
 
 
 async def asynchronous(folder: Path) -> None:

@@ -560,7 +560,7 @@ class Session:
     def _read_view(self) -> SessionView:
         with self._lock:
             state = self._read_state()
-            return SessionView(state, self._window, self._next, self._shown.ledger)
+            return state, self._window, self._next, self._shown.ledger
 
     def _read_state(self) -> SessionState:
         """Return the stored state, or the state of a new session. The caller holds the lock."""

@@ -254,6 +254,7 @@ class Settings:
     telemetry: bool = _define_setting(False, "flag")
 
     def __new__(cls, *given: object, **named: object) -> Settings:
+        """Refuse arguments without a name, and names of no setting."""
         if given:
             raise InvalidInput("settings are named: pass each by its name, such as replay_turns=10")
         for name in named:

@@ -67,19 +67,3 @@ def test_no_change_elsewhere_changes_a_byte_of_an_answer(
                 if is_committed:
                     get_search_index(memory).fold()
                 assert _ask(shelf, asked) == expected
-
-
-def test_an_erased_item_of_another_namespace_leaves_an_answer_as_it_is(memory: Memory) -> None:
-    shelf = memory.key_value("app")
-    for number in range(3):
-        shelf.put(ALICE, f"k{number}", {"text": f"green tea of harbour {number}"})
-    expected = _ask(shelf, ["green tea", "harbour"])
-    for key in ("k", "l"):
-        shelf.put(("users", "a-b"), key, {"text": "green tea of a zither"})
-    get_search_index(memory).fold()
-    found = shelf.get(("users", "a-b"), "k")
-    assert found is not None
-    memory.admin.forget(found.record)
-    assert _ask(shelf, ["green tea", "harbour"]) == expected
-    get_search_index(memory).fold()
-    assert _ask(shelf, ["green tea", "harbour"]) == expected

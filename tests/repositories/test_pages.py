@@ -200,13 +200,6 @@ def test_an_exchange_is_noted_when_its_answer_is_added(memory: Memory, clock: Mo
     assert first.source == memory.turns("cli:1")[1].id
 
 
-def test_turn_and_note_are_one_transaction(memory: Memory) -> None:
-    talk(memory, "cli:1", "Hello", "Hi")
-    turn, note = memory.history.log()[-2:]
-    assert (turn.subject, note.subject) == ("turn", "paragraph")
-    assert turn.batch == note.batch
-
-
 def test_an_answer_between_calls_of_tools_is_not_noted(memory: Memory) -> None:
     chat = memory.session("cli:1")
     chat.add("user", "Is it up?")
@@ -297,10 +290,3 @@ def test_a_page_and_the_notes_of_other_sessions_stand_in_the_prompt(memory: Memo
     assert "\n\n## Today's Notes\n[09:00] User: Which port? | Assistant: 5433." in pack.text
     own = memory.session("cli:1").context("Well well").text
     assert "Today's Notes" not in own
-
-
-def test_notes_of_a_session_come_back_when_it_is_begun_anew(memory: Memory) -> None:
-    talk(memory, "cli:1", "Which port?", "5433.")
-    memory.session("cli:1").reset()
-    assert "Which port? | Assistant: 5433." in memory.session("cli:1").context("Which port?").text
-    assert "5433" in memory.session("cli:1").context("").text

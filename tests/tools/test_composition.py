@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from reverie import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailable, WorkingMemoryFull
+from reverie import InvalidInput, Memory, NotFound, StoreUnavailable, WorkingMemoryFull
 from reverie.domain.conversation import ToolCall
 from reverie.llm.protocol import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
@@ -177,25 +176,6 @@ def test_memory_tools_take_what_memory_tools_gives_and_a_source(memory: Memory) 
     assert tools.names == memory.tools(groups=DEFAULT_GROUPS).names
     tools.call("save_memory", {"content": "Deploys are on Mondays"})
     assert memory.list()[0].source == "GOAL:deploy"
-
-
-def test_asynchronous_tools_are_the_same(memory: Memory) -> None:
-    async def main() -> None:
-        tools = await AsyncMemory(memory).tools(session="chat:1")
-        assert tools.names == memory.tools(session="chat:1").names
-        assert len(tools) == len(tools.names) == len(tools.specs)
-        assert tools.mcp() == memory.tools(session="chat:1").mcp()
-        mine = tools.only("save_memory", "search_memory").prefixed("my_")
-        assert mine.names == ("my_save_memory", "my_search_memory")
-        told = await mine.call("my_save_memory", {"content": "Ada prefers tea"})
-        assert told.text.startswith("Saved as ")
-        assert "Ada prefers tea" in await mine.call_message(
-            ToolCall(id="1", name="my_search_memory", arguments="")
-        )
-        scoped = await AsyncMemory(memory).scoped("user:alice").tools()
-        assert scoped.names == memory.tools().names
-
-    asyncio.run(main())
 
 
 def test_a_model_is_told_that_a_secret_is_not_stored(memory: Memory) -> None:

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie import InvalidInput, Memory, Settings
+from reverie import InvalidInput, Memory
 from reverie.llm.protocol import ToolSpec
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.analyzer import analyze
-from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 from reverie.tools.large_results import split_text
 from tests.factories import MovableClock, build_parameters
@@ -130,28 +128,6 @@ def test_over_capacity_it_gets_what_fits_and_goes_on_from_there(working: Working
         told = tools.call("get_from_working_memory", {"key": rest})
     assert "".join(read) == text
     assert working.list() == []
-
-
-def test_what_is_left_is_kept_when_there_is_no_room_to_go_on(working: WorkingMemory) -> None:
-    text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
-    tools = with_chunking(answering(text), working, most_tokens=LIMIT)
-    tools.call("fetch")
-    rest = next(entry.key for entry in working.list() if entry.key.endswith("/rest"))
-    told = tools.call("get_from_working_memory", {"key": rest})
-    assert f"then call get_from_working_memory with {rest} again" in told.text
-    assert together(working) == text
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    text=st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=201)
-    | st.lists(st.sampled_from(["# a\n", "\n\n", "word ", "```\n", "é", "x" * 50]), min_size=60).map("".join)
-)
-def test_the_pieces_together_are_the_whole_answer(text: str) -> None:
-    store = InMemoryStore(analyse=analyze)
-    working = WorkingMemory(store, "session/s", settings=Settings(), clock=MovableClock())
-    told = with_chunking(answering(text), working, most_tokens=50).call("fetch")
-    assert together(working) == text if working.list() else told.text == text
 
 
 def test_a_secret_is_not_cut_in_two(working: WorkingMemory) -> None:

@@ -171,13 +171,6 @@ def test_what_a_model_changes_is_the_agents_work(memory: Memory) -> None:
         assert memory.history.log()[-1].actor == "owner"
 
 
-def test_a_page_that_a_model_edits_is_the_agents_work(memory: Memory) -> None:
-    memory.pages.write("MEMORY.md", "Ines likes tea.\n")
-    told = memory.tools().call("edit_memory", {"old": "tea", "new": "jasmine tea"})
-    assert not told.failed, told.text
-    assert [row.actor for row in memory.history.log("MEMORY.md")] == ["owner", "agent"]
-
-
 def test_all_three_lists_are_remembered_in_one_transaction(memory: Memory, call: Call) -> None:
     told = call(
         "remember",

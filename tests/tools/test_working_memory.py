@@ -79,26 +79,6 @@ def test_a_full_working_memory_stores_nothing_and_says_what_to_do(memory: Memory
     assert not call("save_to_working_memory", key="one more", data="x").failed
 
 
-def test_sessions_do_not_see_each_other(memory: Memory) -> None:
-    one, ten = memory.tools(session="s1"), memory.tools(session="s10")
-    one.call("save_to_working_memory", {"key": "k", "data": "x"})
-    assert ten.call("list_working_memory").text == "There is nothing."
-
-
-def test_the_scratchpad_outlives_sessions_and_keeps_what_it_is_not_told_to_drop(
-    memory: Memory, clock: MovableClock
-) -> None:
-    tools = memory.tools(groups=["scratchpad"])
-    told = tools.call("scratchpad_write", {"key": "api.endpoint", "text": "https://api.example.com"})
-    assert told.text == "Stored under api.endpoint, kept until it is dropped."
-    tools.call("scratchpad_write", {"key": "apikey", "text": "none", "ttl_minutes": 10})
-    clock.move(days=30)
-    again = memory.tools(session="another", groups=["scratchpad"])
-    assert "https://api.example.com" in again.call("scratchpad_read", {"key": "api.endpoint"}).text
-    assert again.call("scratchpad_read", {"key": "apikey"}).failed
-    assert memory.scratchpad.get("api.endpoint") == "https://api.example.com"
-
-
 def test_the_scratchpad_is_listed_by_prefix_and_searched(memory: Memory) -> None:
     tools = memory.tools(groups=["scratchpad"])
     for key in ("api.endpoint", "api.version", "apikey"):

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from reverie.context import retrieval
 from reverie.context.candidates import PackInput, StaticContext, Verdict
@@ -44,20 +44,8 @@ from reverie.stores.protocol import Store
 _log = logging.getLogger("reverie")
 
 
-class SessionView(NamedTuple):
-    """A session at one moment.
-
-    Attributes:
-        state: Its state.
-        window: Its window.
-        following: Position of its next turn.
-        shown: Ledger of its earlier prompts.
-    """
-
-    state: SessionState
-    window: tuple[Turn, ...]
-    following: int
-    shown: ShownLedger
+SessionView: TypeAlias = tuple[SessionState, tuple[Turn, ...], int, ShownLedger]
+"""State and window of a session, the position of its next turn, and the ledger of its earlier prompts."""
 
 
 @dataclass(slots=True)

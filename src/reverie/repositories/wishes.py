@@ -100,23 +100,10 @@ class WishResult:
         }
 
 
-def choose_recording(present: str, wishes: Sequence[Wish]) -> str:
-    """Return how a message with these wishes is recorded: empty for stored, else `skip` or `pause`.
-
-    Args:
-        present: How the message before it was recorded.
-        wishes: The wishes.
-    """
-    names = {wish.name for wish in wishes}
-    if "pause" in names or (present == "pause" and "resume" not in names):
-        return "pause"
-    return "skip" if "skip" in names else ""
-
-
 def split_by_recording(
     drafts: Sequence[Turn], read_state: Callable[[], SessionState], listener: RuleLearner | None
 ) -> Iterator[tuple[str, list[Turn]]]:
-    """Yield turns that are to be added in runs of one recording mode, as `choose_recording` returns it, each with it.
+    """Yield turns that are to be added in runs of one recording mode, each with it: empty for stored, `skip`, `pause`.
 
     Args:
         drafts: The turns.
@@ -128,7 +115,9 @@ def split_by_recording(
     for draft in drafts:
         before = mode
         if listener is not None and draft.role == "user":
-            mode = choose_recording(before, listener.find_wishes(draft))
+            names = {wish.name for wish in listener.find_wishes(draft)}
+            is_paused = "pause" in names or (before == "pause" and "resume" not in names)
+            mode = "pause" if is_paused else "skip" if "skip" in names else ""
         if mode != before and run:
             yield before, run
             run = []

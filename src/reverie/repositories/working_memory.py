@@ -188,12 +188,6 @@ class WorkingMemory:
         was_there = self.entry(key) is not None
         return self._store.drop_entries(self.namespace, [key]) > 0 and was_there
 
-    def clear(self) -> int:
-        """Remove every entry of the namespace; return how many there were."""
-        count = len(self.list())
-        self._store.drop_entries(self.namespace)
-        return count
-
     def sanitize(self, text: str) -> str:
         """Return a text without secrets and characters that an entry cannot contain.
 
