@@ -142,7 +142,7 @@ def classify(
     elif chances is None:
         kind, reason = "fact", "it is longer than one statement"
     else:
-        kind, reason = (_choose_saved if door == "save" else _choose_said)(chances)
+        kind, reason = _choose(chances, door)
         if origin in UNTRUSTED:
             kind, reason = "fact", f"only the owner sets rules and decides, and its origin is {origin}"
     return Intake(
@@ -186,44 +186,30 @@ def _is_sure_plan(text: str) -> bool:
     return classes["plan"] >= MIN_PLAN * sum(classes[name] for name in KINDS_OF_CLASSES)
 
 
-def _choose_saved(chances: Chances) -> tuple[Kind, str]:
-    """Return the kind of a sentence that was saved, and why."""
-    likely = {name: chances.classes[name] for name in KINDS_OF_CLASSES}
-    total = sum(likely.values()) or 1.0
-    standing = sum(likely[name] for name in _STANDING_CLASSES) / total
-    name, share = _find_other_class(likely)
-    if standing >= max(MIN_STANDING, share / total - MARGIN):
-        return _describe(max(_STANDING_CLASSES, key=likely.__getitem__), standing)
-    if share < MIN_OTHER_KIND * total:
-        return "fact", "it states something"
-    return _describe(name, share / total)
-
-
-def _choose_said(chances: Chances) -> tuple[Kind | None, str]:
-    """Return the kind of a sentence of a conversation, and why; None if it is not worth keeping."""
+def _choose(chances: Chances, door: Door) -> tuple[Kind | None, str]:
+    """Return the kind of a sentence, and why; None if it is not worth keeping."""
     classes, worth = chances
-    standing = sum(classes[name] for name in _STANDING_CLASSES)
-    if standing >= MIN_STANDING_SAID and worth >= MIN_WORTH_STANDING:
-        return _describe(max(_STANDING_CLASSES, key=classes.__getitem__), standing)
-    if worth < MIN_WORTH:
-        return None, f"it is not worth keeping ({worth:.2f})"
-    name, share = _find_other_class(classes)
-    is_sure = share >= MIN_KIND_SAID * sum(classes[each] for each in KINDS_OF_CLASSES)
-    return _describe(name if is_sure else "fact", worth)
-
-
-def _find_other_class(classes: Mapping[str, float]) -> tuple[str, float]:
-    """Return the likeliest class of a record that is not standing; fact and profile count as one."""
-    likely = {name: classes[name] for name in KINDS_OF_CLASSES if name not in _STANDING_CLASSES}
-    likely["fact"] += likely["profile"]
-    name = max(likely, key=likely.__getitem__)
-    return name, likely[name]
+    total = sum(classes[name] for name in KINDS_OF_CLASSES) or 1.0
+    sure = sum(classes[name] for name in _STANDING_CLASSES)
+    standing = max(_STANDING_CLASSES, key=classes.__getitem__)
+    others = {name: classes[name] for name in KINDS_OF_CLASSES if name not in _STANDING_CLASSES}
+    others["fact"] += others.pop("profile")
+    other = max(others, key=others.__getitem__)
+    share = others[other] / total
+    if door == "conversation":
+        if sure >= MIN_STANDING_SAID and worth >= MIN_WORTH_STANDING:
+            return _describe(standing, sure)
+        if worth < MIN_WORTH:
+            return None, f"it is not worth keeping ({worth:.2f})"
+        return _describe(other if share >= MIN_KIND_SAID else "fact", worth)
+    if sure / total >= max(MIN_STANDING, share - MARGIN):
+        return _describe(standing, sure / total)
+    return _describe(other, share) if share >= MIN_OTHER_KIND else ("fact", "it states something")
 
 
 def _describe(name: str, chance: float) -> tuple[Kind, str]:
-    return KINDS_OF_CLASSES[
-        name
-    ], f"it reads like a {'fact about health' if name == 'health' else name} ({chance:.2f})"
+    what = "fact about health" if name == "health" else name
+    return KINDS_OF_CLASSES[name], f"it reads like a {what} ({chance:.2f})"
 
 
 def _is_about_owner(kind: Kind | None, chances: Chances | None) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
+from reverie.domain.similarity.specifics import FRAME, extract_specifics
 from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
 
 ACKNOWLEDGING = parse_word_set(
@@ -44,26 +45,6 @@ _MOST_COMPARED = 5_000_000  # pairs of sentences of a text and of the owner
 _DOUBTED = defer_regex(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
 _WORD = defer_regex(r"[^\W_]+")
 _SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
-_SHORTEST_WORD = 2
-_NEGATION = defer_regex(
-    r"n[o']t\b|\b(?:no|never|none|nobody|nothing|without|stop|avoid|except|unless|instead|don|cannot)\b",
-    re.IGNORECASE,
-)
-_SPECIFIC = defer_regex(
-    r"\d|[@/\\_~$|`]|\w\.\w|\w:\w|\A--?[A-Za-z]"
-)  # in one word: around it, `\S*` is quadratic
-_EDGES = ".,;:!?()[]{}'\"`"
-
-
-_FILLER = parse_word_set(
-    """
-    the and you your that have has had noted since will for because let know got remember remembered want
-    wants from now with are was were this these those use uses using can could should would keep mind sure
-    owner user users she her his him they them their its our ours prefer prefers like likes said says told
-    asked please not does did over than into about when rather
-    ah am an as at be by do eh go he hi if in is it me mr ms my no of oh ok on or so to uh um up us we
-    """
-)
 
 
 class OriginFunction(Protocol):
@@ -296,7 +277,7 @@ class _View:
         """Return whether each sentence of a text says the same as a sentence of the owner; False for huge texts."""
         self._own |= dict.fromkeys(_read_statements(map(unquoted_text, self._unread)))
         self._unread.clear()
-        said = _read_statements([text])
+        said = {*_read_statements([text])}
         if not said or len(said) * len(self._own) > _MOST_COMPARED:
             return False
         return all(
@@ -309,7 +290,7 @@ class _Statement(NamedTuple):
 
     words: frozenset[str]
     all_words: frozenset[str]
-    specifics: frozenset[str]
+    values: frozenset[str]
     is_negative: bool
 
     def says(self, other: _Statement) -> bool:
@@ -318,26 +299,19 @@ class _Statement(NamedTuple):
         return (
             len(words & own) >= SHARED * len(words)
             and self.is_negative == other.is_negative
-            and other.specifics <= self.specifics
+            and other.values <= self.values
         )
 
 
-def _read_statements(texts: Iterable[str]) -> tuple[_Statement, ...]:
-    return tuple(
-        dict.fromkeys(
-            _Statement(
-                words=extract_content_words(sentence),
-                all_words=frozenset(word.lower() for word in _WORD.findall(sentence)),
-                specifics=frozenset(
-                    word.strip(_EDGES).lower() for word in sentence.split() if _SPECIFIC.search(word)
-                ),
-                is_negative=bool(_NEGATION.search(sentence)),
-            )
-            for text in texts
-            for sentence in _SENTENCE_END.split(text)
-            if _WORD.search(sentence)
-        )
-    )
+def _read_statements(texts: Iterable[str]) -> Iterator[_Statement]:
+    """Yield the statement of each sentence."""
+    for text in texts:
+        for sentence in split_sentences(text):
+            said = extract_specifics(sentence)
+            words = frozenset(said.wording.split())
+            if _WORD.search(sentence):
+                own = (said.affirmed | said.denied) - FRAME
+                yield _Statement(own, words, said.values, said.is_negative)
 
 
 # -- summaries -------------------------------------------------------------------------------------------
@@ -366,16 +340,6 @@ def get_summary_origin(state: SessionState) -> Origin:
 def split_sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text."""
     return [sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip())]
-
-
-def extract_content_words(text: str) -> frozenset[str]:
-    """Return the content words and numbers of a text in lower case, without a final s."""
-    words = (word.lower() for word in _WORD.findall(text))
-    return frozenset(
-        word.removesuffix("s")
-        for word in words
-        if (len(word) >= _SHORTEST_WORD or not word.isascii() or word.isdigit()) and word not in _FILLER
-    )
 
 
 def is_trusted_result(name: str, content: str, trusted_tools: Sequence[str] = ()) -> bool:

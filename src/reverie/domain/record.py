@@ -263,21 +263,17 @@ def move_former_metadata(data: Mapping[str, Any]) -> dict[str, Any]:
     metadata = data.get("metadata")
     if not isinstance(metadata, Mapping) or data.keys() & _FORMER_FIELDS:
         return dict(data)
-    names = metadata.keys() & _FORMER_METADATA.keys()
     former = {
         name: field
         for name, (field, form) in _FORMER_METADATA.items()
-        if name in names and re.fullmatch(form, metadata[name], re.DOTALL)
+        if re.fullmatch(form, metadata.get(name, ""), re.DOTALL)
     }
     if not former:
         return dict(data)
     moved: dict[str, Any] = {field: metadata[name] for name, field in former.items()}
-    if "draft" in moved:
-        moved["draft"] = True
-    if "replaces" in moved:
-        moved["replaces"] = moved["replaces"].split()
-    others = {name: text for name, text in metadata.items() if name not in former}
-    return {**data, "metadata": others, **moved}
+    moved |= {"draft": True} if "draft" in moved else {}
+    moved |= {"replaces": moved["replaces"].split()} if "replaces" in moved else {}
+    return {**data, "metadata": {name: metadata[name] for name in metadata if name not in former}, **moved}
 
 
 _TIMES = tuple(each.name for each in fields(Record) if "datetime" in str(each.type))

@@ -15,10 +15,10 @@ from itertools import filterfalse
 
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
-from reverie.domain.provenance import extract_content_words, split_sentences
+from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
-from reverie.domain.text.dates import find_dates, get_local_day, load_words, shift_day
+from reverie.domain.similarity.specifics import FRAME, NEGATIONS, Specifics, extract_specifics, stem_word
+from reverie.domain.text.dates import find_dates, get_local_day, shift_day
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.tokenizer import find_language
 
@@ -43,13 +43,11 @@ _OWNER = defer_regex(
     re.IGNORECASE,
 )
 _DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
-_NUMBER = defer_regex(r"[-+]?\d[\d.,:]*")
+_NUMBER = defer_regex(r"\S*\d\S*")
 _DAY_OF_MONTH = defer_regex(r"\b([12]?\d|3[01])(?:st|nd|rd|th|\.)?(?![\w:%])")
 _AMOUNT = defer_regex(r"\d\S* \D+")
 _MAX_DAYS = 92
 _SOME_DAY = date(2001, 1, 1)
-_FRAME = frozenset(load_words(__package__, "specifics.txt")["frame"])
-"""Words of the form of third-person statements, and function words of German, Spanish and French."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +163,7 @@ class _Said:
     @cached_property
     def words(self) -> frozenset[str]:
         """The words of the evidence in every form in which they are compared."""
-        return _extract_words(self._text) | extract_content(self._text)
+        return extract_content(self._text) | self._known.affirmed | self._known.denied
 
     def list_unknown_values(self, text: str) -> set[str]:
         """Return the numbers, times, addresses, code and quotations that the evidence lacks."""
@@ -180,7 +178,7 @@ class _Said:
     def list_unknown_names(self, text: str) -> set[str]:
         """Return the names of a statement that the evidence lacks."""
         names = extract_specifics(_OWNER.sub(" ", _remove_dates(text))).names
-        words = {word for name in names for word in name.split()} - _FRAME
+        words = {word for name in names for word in name.split()} - FRAME
         wording = self._known.wording
         return {each for each in words if not is_among(each, self.words) and f" {each} " not in wording}
 
@@ -234,10 +232,8 @@ def split_statements(text: str) -> list[str]:
 
 def extract_content(text: str) -> frozenset[str]:
     """Return the content words, names and numbers of a line, without dates."""
-    text = _OWNER.sub(" ", _remove_dates(_MARKER.sub("", text, count=1)))
-    specifics = extract_specifics(text)
-    names = {stem_word(word) for name in specifics.names for word in name.split()}
-    return (_extract_words(text) | names | {*filter(_NUMBER.fullmatch, specifics.values)}) - _FRAME
+    said = extract_specifics(_OWNER.sub(" ", _remove_dates(_MARKER.sub("", text, count=1))))
+    return (said.affirmed | said.denied | {*filter(_NUMBER.fullmatch, said.values)}) - FRAME
 
 
 def is_among(word: str, words: frozenset[str]) -> bool:
@@ -264,10 +260,6 @@ def _select_sources(text: str, sentences: Sequence[str]) -> list[str]:
 def _has_negation(text: str) -> bool:
     words = [word.lower() for word in _WORD.findall(_COMPOUND.sub("", text))]
     return any(word in _DENIALS or word.endswith("n't") for word in words)
-
-
-def _extract_words(text: str) -> frozenset[str]:
-    return frozenset(stem_word(word) for word in extract_content_words(text) if not word.isdigit())
 
 
 def _fold(text: str) -> str:

@@ -36,6 +36,9 @@ def tells_of_change(text: str) -> bool:
 NEGATIONS = frozenset(_LISTS["negations"])
 """Words of denial in English and related languages, lower-cased; `n't` is recognized separately."""
 
+FRAME = frozenset(_LISTS["frame"])
+"""Stems of the form of statements about somebody, and function words of German, Spanish and French."""
+
 _UNITS, _NUMBERS = _LISTS["units"], _LISTS["numbers"]
 _DENYING_PIECES = ("不", "没", "沒", "無", "无", "别", "ない", "ません", "않", "안 ", "없", "못")
 _ORDINARY = frozenset(_LISTS["ordinary"])
@@ -91,6 +94,11 @@ class Specifics:
     affirmed: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
     wording: str = field(default=" ", repr=False)
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether something is denied."""
+        return any(word in NEGATIONS or word.endswith("n't") for word in self.wording.split())
 
     def find_missing_from(self, other: Specifics) -> frozenset[str]:
         """Return the specifics that `other` lacks; empty if it may replace these.
