@@ -106,7 +106,7 @@ def _parse(value: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
     if isinstance(payload, dict):
         yield from _parse_codex(kind, payload)
     elif kind in ("user", "assistant") and isinstance(value.get("message"), dict):
-        yield from _parse_claude(kind, value, value["message"])
+        yield from _parse_claude(value, value["message"])
     elif kind == "attachment" and isinstance(value.get("attachment"), dict):
         yield from _parse_queued(value, value["attachment"])
     elif kind in ("user", "gemini") and "content" in value:
@@ -155,41 +155,88 @@ def remove_context(prompt: str) -> str:
     return text.strip() if text != prompt else prompt
 
 
-# -- Claude Code -------------------------------------------------------------------------------------------
+# -- the three programs ------------------------------------------------------------------------------------
 
 
-def _parse_claude(
-    kind: str, line: Mapping[str, Any], message: Mapping[str, Any]
-) -> Iterator[TranscriptMessage]:
+def _parse_claude(line: Mapping[str, Any], message: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
     content = message.get("content")
     texts, blocks = _list_texts(content), _list_objects(content)
     results = [block for block in blocks if block.get("type") == "tool_result"]
-    calls = tuple(
-        _build_call(block, "input") for block in blocks if str(block.get("type")).endswith("tool_use")
-    )
+    calls = tuple(_build_call(each) for each in blocks if str(each.get("type")).endswith("tool_use"))
     if line.get("isApiErrorMessage"):
         return
     if line.get("isCompactSummary"):
-        yield TranscriptMessage(role="summary", text="\n".join(texts), parts=texts)
-    elif kind == "assistant" and (texts or calls):
-        group = _get_text(message, "id")
-        yield TranscriptMessage(
-            role="assistant", text="\n".join(texts), parts=texts, calls=calls, group=group
-        )
-    elif kind == "user" and not results:  # text beside a result is a program's
+        yield _build_message("summary", texts)
+    elif line.get("type", line.get("role")) == "assistant":
+        yield from _build_answer(texts, calls, group=_get_text(message, "id"))
+    elif not results:  # text beside a result is a program's
         yield from _build_user_messages(texts, line)
     for block in results:
-        answers, said = _get_text(block, "tool_use_id"), _list_texts(block.get("content"))
-        yield TranscriptMessage(role="tool", text="\n".join(said), answers=answers)
+        answers = _get_text(block, "tool_use_id")
+        yield TranscriptMessage(role="tool", text=_extract_result(block.get("content")), answers=answers)
 
 
 def _parse_queued(line: Mapping[str, Any], attachment: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
-    """Yield a message that was sent while the agent worked."""
+    """Yield a message that was sent while Claude Code worked."""
     if attachment.get("type") == "queued_command":
         is_prompt = attachment.get("commandMode", "prompt") == "prompt" and not line.get("isSidechain")
         fields = {name: text for name, text in attachment.items() if name not in ("type", "prompt")}
         for message in _build_user_messages(_list_texts(attachment.get("prompt")), fields):
             yield message if is_prompt else message._replace(typed=False)
+
+
+def _parse_codex(kind: str, payload: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    event, item = payload.get("type"), payload.get("item")
+    if kind == "response_item":
+        yield from _parse_codex_item(payload, has_events=True)
+    elif kind == "compacted" and (text := _get_text(payload, "message")):
+        yield _build_message("summary", (text,))
+    elif kind == "event_msg" and event == "user_message":
+        yield from _build_user_messages(_list_texts(payload.get("message")), payload)
+    elif kind == "event_msg" and isinstance(item, dict) and item.get("type") == "UserMessage":
+        yield from _build_user_messages(_list_texts(item.get("content")), {"type": "user_message"})
+
+
+def _parse_codex_item(item: Mapping[str, Any], *, has_events: bool) -> Iterator[TranscriptMessage]:
+    kind, role, texts = str(item.get("type")), item.get("role"), _list_texts(item.get("content"))
+    call_id = _get_text(item, "call_id") or _get_text(item, "id")
+    if kind.endswith("_call_output"):
+        yield TranscriptMessage(role="tool", text=_extract_result(item.get("output")), answers=call_id)
+    elif kind.endswith("_call"):
+        server, name = _get_text(item, "namespace"), _get_text(item, "name") or kind
+        call = _build_call({**item, "id": call_id, "name": f"{server}__{name}" if server else name})
+        yield TranscriptMessage(role="assistant", calls=(call,))
+    elif kind == "message" and role == "assistant":
+        yield from _build_answer(texts)
+    elif kind == "message" and role == "user" and not has_events:
+        yield from _build_user_messages(texts, {"type": kind, "role": role})
+
+
+def _parse_gemini(line: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    texts, calls = _list_texts(line["content"]), _list_objects(line.get("toolCalls"))
+    if line.get("type", line.get("role")) == "user":
+        fields = {name: value for name, value in line.items() if not name.lower().endswith("content")}
+        yield from _build_user_messages(_list_texts(line.get("displayContent")) or texts, fields)
+        return
+    yield from _build_answer(texts, tuple(map(_build_call, calls)))
+    for each in calls:
+        if result := _extract_result(each.get("result")):
+            yield TranscriptMessage(role="tool", text=result, answers=_get_text(each, "id"))
+
+
+# -- messages and their content ----------------------------------------------------------------------------
+
+
+def _build_message(role: Literal["assistant", "summary"], texts: tuple[str, ...]) -> TranscriptMessage:
+    return TranscriptMessage(role=role, text="\n".join(texts), parts=texts)
+
+
+def _build_answer(
+    texts: tuple[str, ...], calls: tuple[ToolCall, ...] = (), *, group: str = ""
+) -> Iterator[TranscriptMessage]:
+    """Yield an assistant's message, unless it is empty."""
+    if texts or calls:
+        yield _build_message("assistant", texts)._replace(calls=calls, group=group)
 
 
 def _build_user_messages(texts: tuple[str, ...], fields: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
@@ -200,86 +247,32 @@ def _build_user_messages(texts: tuple[str, ...], fields: Mapping[str, Any]) -> I
         yield TranscriptMessage(role="user", text="\n".join(said), parts=said, typed=bool(own))
 
 
-# -- Codex -------------------------------------------------------------------------------------------------
+def _build_call(fields: Mapping[str, Any]) -> ToolCall:
+    given: Any = next(
+        (fields[name] for name in ("arguments", "input", "args", "action") if fields.get(name)), {}
+    )
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return ToolCall(id=_get_text(fields, "id"), name=_get_text(fields, "name"), arguments=text)
 
 
-def _parse_codex(kind: str, payload: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
-    if kind == "response_item":
-        yield from _parse_codex_item(payload, has_events=True)
-    elif kind == "compacted" and (text := _get_text(payload, "message")):
-        yield TranscriptMessage(role="summary", text=text, parts=(text,))
-    elif kind == "event_msg" and payload.get("type") == "user_message":
-        yield from _build_user_messages(_list_texts(payload.get("message")), payload)
-    elif (
-        kind == "event_msg"
-        and isinstance(item := payload.get("item"), dict)
-        and item.get("type") == "UserMessage"
-    ):
-        yield from _build_user_messages(_list_texts(item.get("content")), {"type": "user_message"})
-
-
-def _parse_codex_item(item: Mapping[str, Any], *, has_events: bool) -> Iterator[TranscriptMessage]:
-    kind, role, texts = str(item.get("type")), item.get("role"), _list_texts(item.get("content"))
-    call_id = _get_text(item, "call_id") or _get_text(item, "id")
-    if kind.endswith("_call_output"):
-        yield TranscriptMessage(role="tool", text=_extract_output(item.get("output")), answers=call_id)
-    elif kind.endswith("_call"):
-        arguments: Any = next((item[n] for n in ("arguments", "input", "action") if item.get(n)), {})
-        text = arguments if isinstance(arguments, str) else _to_json(arguments)
-        server = _get_text(item, "namespace")
-        name = f"{server}__{_get_text(item, 'name')}" if server else _get_text(item, "name") or kind
-        call = ToolCall(id=call_id, name=name, arguments=text)
-        yield TranscriptMessage(role="assistant", calls=(call,))
-    elif kind == "message" and role == "assistant" and texts:
-        yield TranscriptMessage(role="assistant", text="\n".join(texts), parts=texts)
-    elif kind == "message" and role == "user" and not has_events:
-        yield from _build_user_messages(texts, {"type": kind, "role": role})
-
-
-def _extract_output(output: Any) -> str:
+def _extract_result(value: Any) -> str:
     """Return the text of a tool's result: text, parts, or an object (also as JSON text) with either."""
-    if isinstance(output, str) and output.startswith("{"):
+    if isinstance(value, str) and value.startswith("{"):
         try:
-            parsed = json.loads(output)
+            parsed = json.loads(value)
         except (ValueError, RecursionError):
-            return output
+            return value
         inner = parsed.get("output") if isinstance(parsed, dict) else None
-        return inner if isinstance(inner, str) else output
-    if isinstance(output, dict):
-        return _extract_output(output.get("content") or output.get("output"))
-    return "\n".join(_list_texts(output))
-
-
-# -- Gemini CLI --------------------------------------------------------------------------------------------
-
-
-def _parse_gemini(line: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
-    texts, shown = _list_texts(line["content"]), _list_texts(line.get("displayContent"))
-    if line["type"] == "user":
-        fields = {name: value for name, value in line.items() if not name.lower().endswith("content")}
-        yield from _build_user_messages(shown or texts, fields)
-        return
-    tool_calls = _list_objects(line.get("toolCalls"))
-    calls = tuple(_build_call(each, "args") for each in tool_calls)
-    if texts or calls:
-        yield TranscriptMessage(role="assistant", text="\n".join(texts), parts=texts, calls=calls)
-    for each in tool_calls:
-        if result := _extract_gemini_result(each.get("result")):
-            yield TranscriptMessage(role="tool", text=result, answers=_get_text(each, "id"))
-
-
-def _extract_gemini_result(result: Any) -> str:
-    texts = list(_list_texts(result))
-    for part in _list_objects(result):
-        answer = part.get("functionResponse")
-        response = answer.get("response") if isinstance(answer, dict) else None
-        if isinstance(response, dict):
-            output = response.get("output") or response.get("error") or response
-            texts.append(output if isinstance(output, str) else _to_json(output))
-    return "\n".join(texts)
-
-
-# -- content -----------------------------------------------------------------------------------------------
+        return inner if isinstance(inner, str) else value
+    if isinstance(value, dict):
+        given = next((value[name] for name in ("content", "output", "error") if value.get(name)), None)
+        return json.dumps(value, ensure_ascii=False) if given is None else _extract_result(given)
+    responses = [
+        answer["response"]
+        for part in _list_objects(value)
+        if isinstance(answer := part.get("functionResponse"), dict) and answer.get("response")
+    ]
+    return "\n".join([*_list_texts(value), *map(_extract_result, responses)])
 
 
 def _list_texts(content: Any) -> tuple[str, ...]:
@@ -292,17 +285,8 @@ def _list_texts(content: Any) -> tuple[str, ...]:
     return tuple(text for text in texts if isinstance(text, str) and text.strip())
 
 
-def _build_call(fields: Mapping[str, Any], arguments: str) -> ToolCall:
-    text = _to_json(fields.get(arguments))
-    return ToolCall(id=_get_text(fields, "id"), name=_get_text(fields, "name"), arguments=text)
-
-
 def _list_objects(content: Any) -> list[dict[str, Any]]:
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value or {}, ensure_ascii=False)
 
 
 def _get_text(fields: Mapping[str, Any], name: str) -> str:
