@@ -16,9 +16,9 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import render_for_prompt
 from reverie.domain.page import Paragraph, parse_daily_note_day
 from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
-from reverie.domain.similarity.specifics import NEGATIONS
 from reverie.domain.text import escaping, validation
 from reverie.domain.text.same_text import fold_text
+from reverie.domain.text.specifics import NEGATIONS
 from reverie.search.hits import Hit
 from reverie.settings import Settings
 

@@ -30,9 +30,9 @@ from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_c
 from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, SUMMARY_TAG, UNTRUSTED, Record
-from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import escaping
 from reverie.domain.text.dates import find_dates, get_local_day
+from reverie.domain.text.specifics import extract_specifics
 
 LONGEST_LINE = 400
 """Characters of a record that can be a line; a longer one is a document, which search finds."""

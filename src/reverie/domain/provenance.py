@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
-from reverie.domain.similarity.specifics import FRAME, extract_specifics
 from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
+from reverie.domain.text.specifics import FRAME, extract_specifics
 
 ACKNOWLEDGING = parse_word_set(
     "list_memory_categories list_working_memory remember save_memory save_to_working_memory scratchpad_list"

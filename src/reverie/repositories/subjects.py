@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from reverie.domain.filter import Filter
 from reverie.domain.record import ORIGINS, Record
-from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import MONTHS, WEEKDAYS
+from reverie.domain.text.specifics import extract_specifics
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.protocol import Store
 

@@ -20,7 +20,7 @@ from reverie.domain.filter import is_valid_at
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.record import Record
-from reverie.domain.similarity import specifics
+from reverie.domain.text import specifics
 from reverie.domain.text.dates import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, stem

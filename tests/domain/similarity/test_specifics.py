@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.similarity.specifics import Specifics, extract_specifics
+from reverie.domain.text.specifics import Specifics, extract_specifics
 
 VOCABULARY = """
     Alice Bob Smith likes tea not never the 30 60 s 3.50 $ 5 pm May 2025 3 on Friday twice before `x y` a_b

@@ -17,8 +17,8 @@ from typing import Any
 from evaluation.measures.scripted_verifier import answer_check, collect_strings
 
 from reverie.domain.errors import ModelUnavailable
-from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
+from reverie.domain.text.specifics import extract_specifics
 from reverie.llm.protocol import ModelReply, ModelRequest, OnText, TokenUsage
 
 _RECORD = re.compile(r"^\[(K\d+)\] (NEW )?\((.*?)\): (.*)$", re.MULTILINE)

@@ -19,9 +19,9 @@ from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Kind, Record, normalize_labels, validate_record
 from reverie.domain.similarity.grounding import Evidence, find_unsaid
-from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
+from reverie.domain.text.specifics import Specifics, extract_specifics
 from reverie.repositories.records import NewRecord
 
 NAME = "enrich"

@@ -56,10 +56,10 @@ from reverie.domain.similarity.grounding import (
     find_unsaid,
     is_among,
 )
-from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import find_dates, get_local_day
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.same_text import compute_fingerprint
+from reverie.domain.text.specifics import extract_specifics
 from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.tokenizer import find_language, tokenize
 from reverie.domain.text.validation import clean_text, estimate_tokens

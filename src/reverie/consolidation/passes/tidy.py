@@ -27,9 +27,9 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, explain_mismatch, is_current
 from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record, normalize_labels
 from reverie.domain.similarity.grounding import extract_content, find_new_specifics, is_among
-from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
+from reverie.domain.text.specifics import extract_specifics
 from reverie.domain.text.tokenizer import tokenize
 
 NAME = "tidy"

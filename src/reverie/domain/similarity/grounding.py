@@ -17,9 +17,9 @@ from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.specifics import FRAME, NEGATIONS, Specifics, extract_specifics, stem_word
 from reverie.domain.text.dates import find_dates, get_local_day, shift_day
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
+from reverie.domain.text.specifics import FRAME, NEGATIONS, Specifics, extract_specifics, stem_word
 from reverie.domain.text.tokenizer import find_language
 
 ANCHORED_SHARE = 0.4

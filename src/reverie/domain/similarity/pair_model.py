@@ -18,9 +18,9 @@ from pkgutil import get_data
 from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.similarity.specifics import tells_of_change
 from reverie.domain.text.dates import find_dates
 from reverie.domain.text.languages import list_function_words
+from reverie.domain.text.specifics import tells_of_change
 from reverie.domain.text.tokenizer import find_language, tokenize
 
 _TYPICAL_RARITY = 0.85
