@@ -29,7 +29,7 @@ _SHOWN = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "
 
 _BY_PEOPLE = ("owner", "page", "http", "cli")
 _LONGEST_DREAM = timedelta(hours=2)
-_MOST_READ = 4  # pages of the journal
+_PAGE, _MOST_READ = 50, 8  # changes of a page of the journal, and pages that are read at most
 _QUIET = ("Erased", "Said again", "Perhaps outdated", "Filed anew")
 _OTHERS = {"turn": "Message", "session": "Conversation", "page": "Page", "paragraph": "Note"}
 _TITLES = {
@@ -261,7 +261,7 @@ def list_recent(call: Call, *, since: datetime, limit: int) -> list[dict[str, An
     items: list[dict[str, Any]] = []
     before: int | None = None
     for _ in range(_MOST_READ):
-        found, before = list_changes(call, limit=100, since=since, before=before, subject="record")
+        found, before = list_changes(call, limit=_PAGE, since=since, before=before, subject="record")
         for item in found:
             _add_recent(items, item)
         if before is None or len(items) >= limit:

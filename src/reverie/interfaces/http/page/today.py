@@ -6,9 +6,9 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from pkgutil import get_data
 from typing import Any
@@ -57,7 +57,7 @@ def show_today(call: Call[ViewQuery]) -> Screen:
 def _arrange(call: Call, sections: Sequence[Section], recent: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the lines of the page as they are now, by section, with what was saved since it was composed."""
     words = load_words()[call.memory.settings.language]
-    describe = partial(_describe_line, call, seen=set())
+    describe = partial(_describe_line, call, seen=set(), find_title=cache(call.view.title))
     titles: dict[str, list[dict[str, Any]]] = {words["about"]: [], words["help"]: []}
     days: list[tuple[str, list[dict[str, Any]]]] = []
 
@@ -82,7 +82,9 @@ def _arrange(call: Call, sections: Sequence[Section], recent: Sequence[dict[str,
     return {"about": about, "helping": helping, "coming": days, "groups": groups}
 
 
-def _describe_line(call: Call, name: str | None, seen: set[str]) -> dict[str, Any] | None:
+def _describe_line(
+    call: Call, name: str | None, *, seen: set[str], find_title: Callable[[str], str]
+) -> dict[str, Any] | None:
     """Return a record as a line of the page; None if it has no place there any more, or has one already."""
     view, now = call.view, call.memory.now()
     record = view.get(name) if name else None
@@ -97,7 +99,7 @@ def _describe_line(call: Call, name: str | None, seen: set[str]) -> dict[str, An
         "is_new": now - record.created_at < _NEW_FOR,
         "etag": compute_etag(record),
         "session": turn.session if turn else "",
-        "session_title": view.title(turn.session) if turn else "",
+        "session_title": find_title(turn.session) if turn else "",
         "may_change": record.scope == view.scope and views.is_allowed(call, "write"),
     }
 
