@@ -186,7 +186,7 @@ def test_the_tools_that_are_listed_early_are_those_of_the_server(folder: Path) -
     cases: list[tuple[list[str], dict[str, Any]]] = [
         ([], {}),
         (["--session", "s"], {"session": "s"}),
-        (["--read-only", "--prefix", "mem_"], {"read_only": True, "prefix": "mem_"}),
+        (["--read-only"], {"read_only": True}),
         (["--groups", "memory, fil,scratchpad"], {"groups": ["memory", "fil", "scratchpad"]}),
     ]
     for options, how in cases:

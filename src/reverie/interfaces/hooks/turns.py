@@ -86,9 +86,6 @@ SHOWN_ONCE: Mapping[SectionName, str] = {"pages": "pages_shown", "standing": "st
 """Sections that are written at the start and where they have changed since, each with the metadata key of a user's
 turn for the digest of what the agent had read."""
 
-COMPACTED = "compacted"
-"""Metadata key of a session whose agent compacted its window during an answer."""
-
 SHOWN_AT_START = "shown_at_start"
 """Metadata key of a session: the ids of the memories that its agent read at the start, until the first prompt."""
 
@@ -210,7 +207,7 @@ def _store(event: HookEvent, target: HookTarget) -> bool:
 
 def _store_start(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
     if event.source == "compact":
-        _reset_session(session)
+        session.reset()
     elif shown := event.metadata.get(SHOWN_AT_START):
         session.set_metadata(SHOWN_AT_START, shown)
     session.flush()
@@ -263,9 +260,6 @@ def _store_answer(event: HookEvent, session: Session, memory: ScopedMemory) -> N
     is_ours = is_trusted or provenance.is_said_by_owner(answer, session.turns())
     metadata = None if is_ours else {ORIGIN: "tool"}  # an untrusted or unknown tool may have said it
     session.add("assistant", answer, at=datetime.fromisoformat(event.at), metadata=metadata)
-    if session.state.metadata.get(COMPACTED):
-        session.set_metadata(COMPACTED, None)
-        session.reset()
 
 
 def _store_tool_failure(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
@@ -348,18 +342,6 @@ def _is_trusted(name: str, memory: ScopedMemory) -> bool:
     return any(
         fnmatchcase(each, pattern) for pattern in patterns for each in (name, name.rpartition("__")[2])
     )
-
-
-def _reset_session(session: Session) -> None:
-    """Reset what was shown, after the agent has compacted its window.
-
-    During an answer, the reset waits for the answer, so that it is stored with its question.
-    """
-    turns = session.turns()
-    if turns and turns[-1].role == "assistant" and not turns[-1].tool_calls:
-        session.reset()
-    elif turns:
-        session.set_metadata(COMPACTED, "yes")
 
 
 @contextmanager

@@ -69,23 +69,11 @@ class ToolChoice(NamedTuple):
         groups = list(dict.fromkeys(defaults if self.groups is None else self.groups))
         needs_session = "working" in groups and not self.has_session
         tools = description["tools"] | (description["tools_in_session"] if self.has_session else {})
-        if not set(groups) <= set(tools) or (needs_session and groups != defaults):
+        if self.prefix or not set(groups) <= set(tools) or (needs_session and groups != defaults):
             return None
-        listed = [
-            _add_prefix(tool, self.prefix)
-            for group in groups
-            for tool in tools[group]
-            if tool["annotations"]["readOnlyHint"] or not self.read_only
-        ]
+        listed = [tool for group in groups for tool in tools[group]]
+        listed = [tool for tool in listed if tool["annotations"]["readOnlyHint"] or not self.read_only]
         return listed if len({tool["name"] for tool in listed}) == len(listed) else None
-
-
-def _add_prefix(tool: dict[str, Any], prefix: str) -> dict[str, Any]:
-    if not prefix:
-        return tool
-    name = prefix + tool["name"]
-    title = name.replace("_", " ").capitalize()
-    return tool | {"name": name, "title": title, "annotations": tool["annotations"] | {"title": title}}
 
 
 class EarlyAnswers:
