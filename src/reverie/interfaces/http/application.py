@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reverie import __version__
 from reverie.domain.lazy_regex import defer_regex
-from reverie.interfaces.http import administration, changes, conversations, mem0, records
+from reverie.interfaces.http import administration, conversations, mem0, records
 from reverie.interfaces.http.operations import MEDIA_TYPE, Operation, Problem, build_problem
 from reverie.interfaces.http.page.rendering import HEADERS
 from reverie.interfaces.http.page.site import Site
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 OPERATIONS: tuple[Operation, ...] = (
     *records.OPERATIONS,
     *conversations.OPERATIONS,
-    *changes.OPERATIONS,
     *administration.OPERATIONS,
 )
 """All operations of the native API."""

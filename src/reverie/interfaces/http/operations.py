@@ -33,7 +33,7 @@ from reverie.reader import MemoryReader
 from reverie.scoped import ScopedMemory
 
 if TYPE_CHECKING:
-    from reverie.interfaces.http.changes import ChangeNumbers
+    from reverie.interfaces.http.administration import ChangeNumbers
     from reverie.interfaces.http.server import HttpServer
 
 _log = logging.getLogger("reverie.http")

@@ -24,7 +24,7 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.interfaces.http.changes import VisibleChanges
+from reverie.interfaces.http.administration import VisibleChanges
 from reverie.interfaces.http.operations import (
     Call,
     Operation,

@@ -105,10 +105,7 @@ def create_offer(
     if read_only:
         tools = tools.reading()
     return ServedMemory(
-        memory=memory,
-        view=view,
-        tools=tools.prefixed(prefix) if prefix else tools,
-        text_only=text_only,
+        memory=memory, view=view, tools=tools.prefixed(prefix) if prefix else tools, text_only=text_only
     )
 
 
@@ -292,10 +289,7 @@ def list_resources(view: ScopedMemory, cursor: str | None) -> types.ListResource
     ]
     if len(names) <= stop:
         listed.append(_LIVING_PAGE)
-    return types.ListResourcesResult(
-        resources=listed,
-        next_cursor=str(stop) if len(names) > stop else None,
-    )
+    return types.ListResourcesResult(resources=listed, next_cursor=str(stop) if len(names) > stop else None)
 
 
 def _describe_page(name: str) -> str:

@@ -13,7 +13,7 @@ from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, NotFound
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.interfaces.http import administration, changes
+from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Problem, parse_number
 from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.rendering import compare_texts, compare_values, quote_path
@@ -252,7 +252,7 @@ def _find_path(item: Mapping[str, Any], value: Mapping[str, Any]) -> str:
 def list_changes(call: Call, **query: Any) -> tuple[list[dict[str, Any]], int | None]:
     """Return changes as views show them, the newest first, and the `before` of the next ones."""
     form = JournalQuery(scope=getattr(call.query, "scope", ""), newest_first=True, **query)
-    page = call.numbers.show_all(changes.list_changes(call.with_query(form)).body)
+    page = call.numbers.show_all(administration.list_changes(call.with_query(form)).body)
     return [describe_change(item) for item in page["items"]], page["next"]
 
 

@@ -17,12 +17,12 @@ from reverie import __version__
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.scope import parse_session_scope
 from reverie.interfaces.http.operations import Call, Operation, Problem, parse_number, parse_query
-from reverie.interfaces.http.page import conversations, memories, review, settings, today
+from reverie.interfaces.http.page import memories, review, settings, today
 from reverie.interfaces.http.page.rendering import HEADERS, STATIC, STATIC_VERSION, Calendar, build_link, draw
 from reverie.interfaces.http.page.views import Fields, Screen, is_allowed
 from reverie.interfaces.http.server import HttpServer, read_body
 
-GROUPS = (today, memories, conversations, review, settings)
+GROUPS = (today, memories, review, settings)
 """Modules of views."""
 
 AREAS = {

@@ -17,7 +17,7 @@ from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.living_page import Section, load_words, parse_block
 from reverie.domain.record import STANDING, UNTRUSTED, Record
-from reverie.interfaces.http import changes
+from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Problem, compute_etag, parse_number
 from reverie.interfaces.http.page import review, views
 from reverie.interfaces.http.page.rendering import compare_values
@@ -122,7 +122,7 @@ def _undo(call: Call, batches: Sequence[int], change: int | None, *, dry_run: bo
         numbers = call.numbers
         rows = [row for batch in batches for row in call.memory.history.transaction(numbers.require(batch))]
         order = {"changes": [numbers.show(row.sequence) for row in rows]}
-    result: dict[str, Any] = perform(call, changes.undo, **order, dry_run=dry_run)
+    result: dict[str, Any] = perform(call, administration.undo, **order, dry_run=dry_run)
     return result
 
 
