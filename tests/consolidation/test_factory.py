@@ -302,20 +302,3 @@ def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> No
             memory.dreams.apply(memory.dreams.plan("enrich"))
         assert len(contents(memory)) == 90
         assert memory.dreams.plan("enrich").skipped
-
-
-def test_the_window_of_a_session_is_a_plan_too(memory: Memory) -> None:
-    session = memory.session("cli:1")
-    for number in range(30):
-        session.add("user" if number % 2 == 0 else "assistant", f"message {number}")
-    plan = memory.dreams.plan("read", session="cli:1", keep=4)
-    assert len(memory.session("cli:1").turns()) == 30
-    applied = memory.dreams.apply(plan)
-    assert len(memory.turns("cli:1")) == 30
-    assert memory.pages.paragraphs("HISTORY.md")
-    memory.history.undo(applied)
-    assert memory.pages.paragraphs("HISTORY.md") == []
-    assert len(memory.session("cli:1").turns()) == 30
-    nothing = memory.dreams.apply(memory.dreams.plan("trim", session="cli:1", keep=30))
-    with pytest.raises(InvalidInput, match="nothing to undo"):
-        memory.history.undo(nothing)

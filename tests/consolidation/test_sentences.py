@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -191,13 +190,3 @@ def _read(text: str) -> None:
 @given(st.text(max_size=400))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     _read(text)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize(
-    "piece",
-    ["we decided and ", "no ", "must ", "you ", "fixing it ", "a/", "'a", '"a', "i ", "error ", "0 ", "aA1"],
-)
-def test_long_hostile_texts_are_read(piece: str) -> None:
-    _read((piece * 40_000)[:40_000])

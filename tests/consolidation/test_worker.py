@@ -426,14 +426,3 @@ def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path) -> 
         assert (world.window, len(world.history)) == (10, 1)
     finally:
         world.store.close()
-
-
-def test_several_workers_digest_a_window_once(world: World) -> None:
-    world.talk(60)
-    workers = [world.worker(digesting()) for _ in range(6)]
-    threads = [threading.Thread(target=each.run_due) for each in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(world.history) == 1

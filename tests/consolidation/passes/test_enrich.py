@@ -61,25 +61,6 @@ TEA = {"content": "Ada prefers tea, never coffee", "category": "user-preferences
 PORT = {"content": "The staging port is 5433", "category": "project-context/staging"}
 
 
-def test_a_note_is_split_and_filed_in_one_step() -> None:
-    plan, (ask,) = enriched(records(TEA, PORT))
-    tea, port = left([NOTE], plan)
-    assert (tea.content, tea.category, tea.tags) == (
-        TEA["content"],
-        "user-preferences/drinks",
-        ("ada", "tea"),
-    )
-    assert (port.confidence, port.scope, port.origin, port.created_at) == (
-        0.6,
-        "user:a",
-        NOTE.origin,
-        NOTE.created_at,
-    )
-    assert tea.metadata["enriched_from"] == NOTE.id
-    assert [edit.before is None for edit in plan.edits] == [True, True, False], "in before out"
-    assert "user-preferences/drinks" in ask.messages[0].content
-
-
 def test_a_good_note_is_only_filed_and_keeps_its_id() -> None:
     plan, _ = enriched(records({"content": NOTE.content.upper(), "category": "general", "tags": ["port"]}))
     (after,) = left([NOTE], plan)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evaluation.measures.scripted_verifier import answer_check, collect_strings
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reverie.consolidation.flows import run_pass
 from reverie.consolidation.inputs import PassInput, Signal
@@ -336,37 +333,6 @@ def test_what_one_request_does_not_hold_waits_for_the_next_cycle() -> None:
 
 
 # -- nothing is ever lost --------------------------------------------------------------------------------
-
-WORDS = (
-    "Ada Bob never likes deploys 3 4 3.11 3.12 on Friday Monday red blue /etc/app twice before port 80 443"
-)
-words = st.sampled_from(WORDS.split())
-texts = st.lists(words, min_size=2, max_size=7).map(" ".join)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(texts, min_size=4, max_size=12, unique=True), st.integers(0, 2**32))
-def test_whatever_a_model_proposes_over_records_they_stay(contents: list[str], seed: int) -> None:
-    chance = random.Random(seed)
-    records = [record(text) for text in contents] + many(200)
-    mine = records[: len(contents)]
-
-    def proposals() -> Iterator[dict[str, Any]]:
-        for _ in range(4):
-            some = chance.sample(mine, k=chance.randint(1, min(4, len(mine))))
-            said = ". ".join(each.content for each in some[: chance.randint(1, len(some))])
-            yield {"records": [each.id for each in some], "content": said}
-
-    plan = cycle(records, proposal(headlines=list(proposals())), changed=mine)
-    kept = {each.id: each for each in left(records, plan)}
-    over = [name for each in kept.values() for name in each.parts]
-    assert len(over) == len(set(over)), "a record is under one headline"
-    for edit in plan.edits:
-        is_fold = (
-            isinstance(edit.before, Record) and isinstance(edit.after, Record) and not edit.after.is_headline
-        )
-        assert edit.before is None or is_fold
-    assert all(name in kept for name in over)
 
 
 def test_what_a_model_refuses_to_read_of_the_web_does_not_hold_up_the_rest() -> None:

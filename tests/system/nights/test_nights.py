@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from reverie.consolidation.flows import DENIED
-from tests.system.nights.echo import echoed
 from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH
 from tests.system.nights.simulation import Plan, Simulation
 
@@ -74,10 +73,3 @@ def test_the_account_notices_what_it_is_there_for(tmp_path: Path) -> None:
     account.records[name] = replace(account.records[name], content="Something happened")
     account.look_for_specifics()
     assert {wrong.rule for wrong in account.wrong} == {"every specific is recoverable"}
-
-
-def test_what_is_saved_again_every_day_does_not_become_more(tmp_path: Path) -> None:
-    echo = echoed(tmp_path / "memory", days=12, records=60, seed=3)
-    assert echo.holds, str(echo)
-    assert echo.saved > 30
-    assert echo.outcomes.keys() == {"reinforced"}
