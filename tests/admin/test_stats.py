@@ -7,8 +7,7 @@ from typing import get_args
 from reverie import Memory
 from reverie.admin.stats import FAILURES
 from reverie.consolidation.dreams import ALL
-from reverie.consolidation.gatherer import WindowKind
-from reverie.consolidation.registry import DREAM
+from reverie.consolidation.gatherer import DREAM, WindowKind
 from reverie.domain.errors import ModelUnavailable
 from reverie.llm.protocol import ModelRequest
 

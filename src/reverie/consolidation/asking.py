@@ -228,7 +228,7 @@ def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
     results: list[tuple[str, bool, bool | None]] = []
     for start in range(0, len(items), _PER_REQUEST):
         part = items[start : start + _PER_REQUEST]
-        reply = ask(build_claim_request(view.prompt(CLAIM_CHECK.prompt), [claim for claim, _ in part]))
+        reply = ask(build_claim_request(view, [claim for claim, _ in part]))
         answer = read_answer(reply, CLAIM_CHECK.forms)
         usage += answer.usage
         if answer.why and not answer.is_unusable:

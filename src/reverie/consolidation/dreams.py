@@ -17,12 +17,11 @@ from typing import get_args
 from reverie.consolidation.answers import LATER, NO_MODEL
 from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage, take_exam
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
-from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind
+from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, VERIFIED, InputGatherer, Pass, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
 from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
 from reverie.consolidation.plan import ApplyResult, Plan, select_groups
-from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
@@ -236,13 +235,23 @@ class Dreams(Inbox):
 
     # -- runs --------------------------------------------------------------------------------------------
 
-    def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
-        """Shorten the window of one session now.
+    def run_window(
+        self,
+        session: str,
+        kind: WindowKind,
+        *,
+        keep: int | None = None,
+        dry_run: bool = False,
+        is_asking: bool = True,
+    ) -> PassOutcome:
+        """Shorten the window of one session now, and log it, but for a paragraph that is made by rule.
 
         Args:
             session: The session.
             kind: `read`, which also reads its new turns for what is to be remembered, `compact` or `trim`.
             keep: How many turns stay, 0 or more; None takes what the settings say.
+            dry_run: Whether to plan only.
+            is_asking: Whether the model is asked.
 
         Raises:
             InvalidInput: an argument is not of its form; nothing was run.
@@ -251,7 +260,14 @@ class Dreams(Inbox):
         validate_choice(kind, get_args(WindowKind), name="kind")
         if keep is not None:
             validate_count(keep, name="keep", least=0)
-        return self._run_window(session, kind, keep=keep)
+
+        def make_plan() -> Plan:
+            return self._plan_window(kind, session, keep=keep, is_asking=is_asking)
+
+        outcome = self._run(kind, make_plan, counter=kind, dry_run=dry_run)
+        if not dry_run and (is_asking or kind != "read"):
+            self._outcomes.add([outcome])
+        return outcome
 
     def _run_passes(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> list[PassOutcome]:
         """Run passes one after the other. One that fails does not stop the rest.
@@ -280,28 +296,6 @@ class Dreams(Inbox):
         if name == group[0] and not made:
             made |= zip(group, self._plan_together(group, ask), strict=True)
         return made.pop(name) if name in made else self._plan_together([name], ask)[0]
-
-    def _run_window(
-        self,
-        session: str,
-        kind: WindowKind,
-        *,
-        keep: int | None = None,
-        dry_run: bool = False,
-        is_asking: bool = True,
-    ) -> PassOutcome:
-        """Read a session or shorten its window; see `_plan_window` for the arguments.
-
-        What became of it is logged, but for a paragraph that is made by rule.
-        """
-
-        def make_plan() -> Plan:
-            return self._plan_window(kind, session, keep=keep, is_asking=is_asking)
-
-        outcome = self._run(kind, make_plan, counter=kind, dry_run=dry_run)
-        if not dry_run and (is_asking or kind != "read"):
-            self._outcomes.add([outcome])
-        return outcome
 
     def _run(self, name: str, make_plan: Callable[[], Plan], *, counter: str, dry_run: bool) -> PassOutcome:
         """Make and apply a plan, and make it again after a conflict."""

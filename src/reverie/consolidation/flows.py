@@ -100,17 +100,15 @@ class ClaimCheck:
 
     Attributes:
         claims: The claims.
-        prompt: The prompt with the place `{{claims}}`.
+        view: The prompts, and whether the model is believed if no control can be made of the claims.
         scope: The scope of what they cite. No request shows two of them.
         is_apart: Whether they are asked about by themselves, such as what tools said.
-        by_default: Whether the model is believed if no control can be made of the claims.
     """
 
     claims: tuple[Claim, ...]
-    prompt: str
+    view: PassInput
     scope: str = ""
     is_apart: bool = False
-    by_default: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +189,8 @@ def verify_claims(
     """
     if not claims:
         return ClaimVerdicts()
-    verdicts: ClaimVerdicts = yield ClaimCheck(
-        claims=tuple(claims),
-        prompt=view.prompt(CLAIM_CHECK.prompt),
-        scope=scope,
-        is_apart=is_apart,
-        by_default=view.is_trusted is True,
-    )
+    check = ClaimCheck(claims=tuple(claims), view=view, scope=scope, is_apart=is_apart)
+    verdicts: ClaimVerdicts = yield check
     return verdicts
 
 
@@ -283,14 +276,14 @@ def _verify(checks: Sequence[ClaimCheck], ask: Ask) -> list[ClaimVerdicts]:
     controls = list(build_controls(claims[:fitting]))
     for number, control in enumerate(controls):
         shown.insert((2 * number + 1) * (len(shown) + 1) // (2 * len(controls)), (None, control))
-    request = build_claim_request(checks[0].prompt, [claim for _, claim in shown], scope=checks[0].scope)
+    request = build_claim_request(checks[0].view, [claim for _, claim in shown], scope=checks[0].scope)
     answer = read_answer(_ask_twice(request, ask), CLAIM_CHECK.forms)
     if answer.why:
         failed = "" if answer.is_unusable or answer.is_later else answer.why
         whole = ClaimVerdicts(failed=failed, is_later=answer.is_later)
         reasons = [f"{UNJUDGED}: {answer.why}"] * len(claims)
     else:
-        has_controls = bool(controls) or all(check.by_default for check in checks)
+        has_controls = bool(controls) or all(check.view.is_trusted for check in checks)
         is_believed, judged = _judge(answer, [place for place, _ in shown])
         whole = ClaimVerdicts(is_believed=is_believed if has_controls else None)
         if not whole.is_believed:
@@ -315,11 +308,11 @@ def _judge(answer: Answer, places: Sequence[int | None]) -> tuple[bool, list[str
     )
 
 
-def build_claim_request(prompt: str, claims: Sequence[Claim], *, scope: str = "") -> ModelRequest:
+def build_claim_request(view: PassInput, claims: Sequence[Claim], *, scope: str = "") -> ModelRequest:
     """Return the request to verify claims, which are numbered from 1.
 
     Args:
-        prompt: The prompt with the place `{{claims}}`.
+        view: The prompts.
         claims: The claims.
         scope: The scope of what they cite.
     """
@@ -327,6 +320,7 @@ def build_claim_request(prompt: str, claims: Sequence[Claim], *, scope: str = ""
         "\n".join((f"Claim {number} ({each.kind}): {escape_line(each.text)}", *each.evidence))
         for number, each in enumerate(claims, 1)
     )
+    prompt = view.prompt(CLAIM_CHECK.prompt)
     return CLAIM_CHECK.build(prompt, {"claims": shown}, scope=scope, tokens=_TOKENS * (len(claims) + 3))
 
 

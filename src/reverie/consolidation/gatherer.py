@@ -1,4 +1,7 @@
-"""Gather from the store what passes read: changes, records, turns, and the windows of sessions.
+"""The passes, and what they read of the store: changes, records, turns, and the windows of sessions.
+
+Adding a pass: write a function from `PassInput` to a plan in `passes`, and add a row to `PASSES`. Add its name to
+`DREAM` if it is to run in every dream.
 
 Turns are never removed: the beginning of a window moves. Pages belong to the shared scope, so no paragraph of history
 tells a session with a scope.
@@ -8,12 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from reverie.consolidation.flows import Flow
 from reverie.consolidation.inbox import list_waiting
 from reverie.consolidation.inputs import (
     CLAIMS,
@@ -25,9 +29,8 @@ from reverie.consolidation.inputs import (
     collect_signals,
     parse_claims,
 )
-from reverie.consolidation.passes import compact, read
-from reverie.consolidation.passes.tidy import NOISE
-from reverie.consolidation.registry import PROMPT_SETTINGS, Pass
+from reverie.consolidation.passes import compact, drafts, preferences, read, tidy, verify
+from reverie.consolidation.plan import Plan
 from reverie.context.window import (
     build_history_cursor,
     build_recalled_counter,
@@ -66,6 +69,80 @@ DEFAULT_COMPACTION_TOKENS = 50_000
 
 MAX_AT_ONCE = 200
 """Turns that leave the window in one plan; more leave it in several."""
+
+DREAM = ("enrich", "verify", "tidy", "preferences", "promote")
+"""Passes of a dream, in the order in which they run."""
+
+VERIFIED = ("verify", "tidy", "preferences")
+"""Passes of `DREAM`, in a row, whose claims are verified together.
+
+If two of them change the same record, the first counts: a sentence that is dropped is not filed.
+"""
+
+
+PROMPT_SETTINGS = {
+    drafts.ENRICH.prompt: "memory_rules",
+    tidy.DIRECTIVE: "dream_directive",
+    preferences.INFER.prompt: "preference_directive",
+}
+"""Settings with the names of the user's own files in place of prompts; files for other prompts have their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A registered pass.
+
+    Attributes:
+        name: Its name.
+        build: Builds the plan, asking a model if it needs one.
+        about: What it is about: the changes, drafts or waiting claims since it last ran, a session, or an output.
+        setting: Setting that switches it on; empty for a pass that is always on.
+        left: Cursor with the ids for which its last run had no room; empty for none.
+        needs: What is so without a model, where the pass does nothing then; empty for a pass that works without one.
+    """
+
+    name: str
+    build: Callable[[PassInput], Flow[Plan]]
+    about: Literal["changes", "drafts", "claims", "session", "output"] = "changes"
+    setting: str = ""
+    left: str = ""
+    needs: str = ""
+
+    def has_work(self, news: PassInput) -> bool:
+        """Return whether it has something to consider."""
+        if self.about == "drafts":
+            return bool(news.drafts)
+        return bool(news.claims if self.about == "claims" else news.changed or news.turns)
+
+
+PASSES = {
+    each.name: each
+    for each in (
+        Pass(
+            drafts.NAME,
+            drafts.enrich_drafts,
+            "drafts",
+            setting="enrich",
+            needs="rough notes stay as they are",
+        ),
+        Pass(verify.NAME, verify.verify, "claims", needs="only a model verifies what a model read"),
+        Pass(tidy.NAME, tidy.tidy, left=tidy.LEFT),
+        Pass(
+            preferences.NAME,
+            preferences.infer_preferences,
+            setting="preference_inference",
+            left=preferences.LEFT,
+            needs="only rules learn preferences",
+        ),
+        Pass(tidy.PROMOTE, tidy.promote, setting="promotion_enabled"),
+        Pass(read.NAME, read.read, "session"),
+        Pass(compact.NAME, compact.compact, "session"),
+        Pass(compact.TRIM, compact.trim, "session"),
+        Pass(drafts.EXTRACT_NAME, drafts.extract, "output"),
+    )
+}
+"""The passes by name."""
+
 
 WindowKind = Literal["read", "compact", "trim"]
 
@@ -362,7 +439,7 @@ class InputGatherer:
     def _count_dropped(self, now: datetime) -> int:
         """Return the number of records that were archived as noise in the last thirty days."""
         archived = self._store.find(Filter(archived=True))
-        times = (each.archived_at for each in archived if each.archive_reason == NOISE)
+        times = (each.archived_at for each in archived if each.archive_reason == tidy.NOISE)
         return sum(at is not None and at > now - _MONTH for at in times)
 
     def _list_categories(self, scope: str) -> tuple[str, ...]:

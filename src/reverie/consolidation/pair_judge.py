@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, StoreError, translate_os_errors
@@ -61,12 +61,8 @@ _POOL = 24
 _MAX_WORDS = 32
 
 
-class Similar(NamedTuple):
-    """A record that is similar to another, with the cosine of their vectors; None without vectors."""
-
-    record: Record
-    cosine: float | None
-    context: PairContext
+_Similar: TypeAlias = tuple[Record, float | None, PairContext]
+"""A record that is similar to another, with the cosine of their vectors if there are any."""
 
 
 def _is_compared(record: Record, scope: str, now: datetime) -> bool:
@@ -183,14 +179,14 @@ class PairJudge:
         if record.perhaps_replaced_by and entry.edit is not None and entry.before is not None:
             _add(changes, record, replace(record, perhaps_replaced_by=""))
         for similar in self._find_similar(record, entry.key, now):
-            for other in self._get([similar.record.id], changes):
+            for other in self._get([similar[0].id], changes):
                 (record,) = self._get([name], changes)
                 is_newer = entry.before is not None or get_start(record) >= get_start(other)
                 old, new = (other, record) if is_newer else (record, other)
                 if _may_replace(old, new, now):
                     self._settle(old, new, similar, changes)
 
-    def _find_similar(self, record: Record, key: int, now: datetime) -> list[Similar]:
+    def _find_similar(self, record: Record, key: int, now: datetime) -> list[_Similar]:
         """Return the nearest comparable records of the same scope by words, then by vectors."""
         allowed = Filter(scopes=(record.scope,), alive_at=now, headlines=False)
         words = list(dict.fromkeys(tokenize(record.content)))[:_MAX_WORDS]
@@ -211,16 +207,12 @@ class PairJudge:
         contexts = {others[number]: each for number, each in rank_similar(words, texts, held, total)}
         last = PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
         chosen = [*list(contexts)[:NEAREST], *(other for other in nearest if other in found)]
-        return [
-            Similar(
-                found[other],
-                cosines.get(other),
-                contexts.get(other, last)._replace(
-                    has_same_category=found[other].category == record.category
-                ),
-            )
-            for other in dict.fromkeys(chosen)
-        ]
+        similar = []
+        for other in dict.fromkeys(chosen):
+            is_same = found[other].category == record.category
+            context = contexts.get(other, last)._replace(has_same_category=is_same)
+            similar.append((found[other], cosines.get(other), context))
+        return similar
 
     def _unlink_erased(self, changes: dict[str, Change]) -> None:
         """Add the changes of the records that are linked to an erased one, of which the journal has no id."""
@@ -251,12 +243,13 @@ class PairJudge:
                 return replace(old, replaced_by="", valid_to=valid_to)
         return old
 
-    def _settle(self, old: Record, new: Record, similar: Similar, changes: dict[str, Change]) -> None:
+    def _settle(self, old: Record, new: Record, similar: _Similar, changes: dict[str, Change]) -> None:
         """Add the change of an older record if a newer one replaces it, or may have."""
         if old.kind == new.kind == "task_state" and is_parallel(old.content, new.content):
             return  # two plans of two days
-        chance = judge_pair(old.content, new.content, similar.cosine, similar.context).replaces
-        thresholds = list_thresholds(with_vectors=similar.cosine is not None)
+        _, cosine, context = similar
+        chance = judge_pair(old.content, new.content, cosine, context).replaces
+        thresholds = list_thresholds(with_vectors=cosine is not None)
         if chance >= thresholds["ends"] and not is_parallel(old.content, new.content):
             valid_to = max(get_start(new), old.valid_from or get_start(new))
             _add(changes, old, replace(old, replaced_by=new.id, valid_to=valid_to, perhaps_replaced_by=""))

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from reverie.consolidation.dreams import ALL, Dreams
-from reverie.consolidation.gatherer import ACTOR, WindowKind
+from reverie.consolidation.gatherer import ACTOR, DREAM, WindowKind
 from reverie.consolidation.inbox import PassOutcome
 from reverie.consolidation.pair_judge import PairJudge
-from reverie.consolidation.registry import DREAM
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionOverview
@@ -333,18 +332,18 @@ class Worker(Dreams):
     def _shorten_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Shorten a window; the model takes part only if nobody has to be asked, and it has not failed lately."""
         is_paused = self._gatherer.read_state(session).is_paused(self._clock())
-        return [self._run_window(session, kind, is_asking=self.thinking == "tidy" and not is_paused)]
+        return [self.run_window(session, kind, is_asking=self.thinking == "tidy" and not is_paused)]
 
     def _read_session(self, session: str) -> list[PassOutcome]:
         """Read a session; with `thinking = ask` what is learned waits for the owner. A failure is told by rule."""
         if self.thinking == "ask":
-            return [self._keep(self._run_window(session, "read", dry_run=True))]
-        outcome = self._run_window(session, "read")
+            return [self._keep(self.run_window(session, "read", dry_run=True))]
+        outcome = self.run_window(session, "read")
         return [outcome, *(self._tell_session(session) if outcome.state == "failed" else ())]
 
     def _tell_session(self, session: str) -> list[PassOutcome]:
         """Write the paragraph of a session by rule; the outcome is of no interest unless it failed."""
-        outcome = self._run_window(session, "read", is_asking=False)
+        outcome = self.run_window(session, "read", is_asking=False)
         return [outcome] if outcome.state == "failed" else []
 
     # -- dreams ------------------------------------------------------------------------------------------

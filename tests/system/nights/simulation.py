@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from reverie import EVERY_SCOPE, Memory
+from reverie.consolidation.gatherer import DREAM
 from reverie.consolidation.inbox import PassOutcome
-from reverie.consolidation.registry import DREAM
 from reverie.domain.filter import Filter
 from reverie.llm.protocol import ModelRequest
 from reverie.settings import Settings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.consolidation.registry import DREAM
+from reverie.consolidation.gatherer import DREAM
 from reverie.domain.errors import (
     Conflict,
     InvalidInput,
