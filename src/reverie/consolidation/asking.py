@@ -71,7 +71,7 @@ class ModelAsker:
 
     def __init__(self, writer: StoreWriter, *, settings: Settings, model: Model | None) -> None:
         self.model = model
-        self._name = "" if model is None else model.name
+        self.name = "" if model is None else model.name
         self._writer = writer
         self._settings = settings
 
@@ -92,7 +92,7 @@ class ModelAsker:
             self.count(f"model.{request.purpose}.failed")
             return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
         usage = reply.usage
-        if usage.cost is None and (known := find_known_model(self._name)) is not None:
+        if usage.cost is None and (known := find_known_model(self.name)) is not None:
             usage = known.add_cost(usage)
         micros = round((usage.cost or 0) * 1e6)
         values = (usage.requests, usage.input_tokens, usage.output_tokens, micros)
@@ -108,7 +108,7 @@ class ModelAsker:
 
     def is_trusted(self) -> bool | None:
         """Return whether the model is believed without controls; None if nothing is known of it."""
-        known = self._load_trust().get(self._name, {})
+        known = self._load_trust().get(self.name, {})
         last, exam = known.get("believed"), known.get("exam")
         if last is False or (exam is not None and not exam.get("passed")):
             return False
@@ -116,7 +116,7 @@ class ModelAsker:
 
     def note_belief(self, *, is_believed: bool) -> None:
         """Store whether the model was believed in a dream."""
-        if self._load_trust().get(self._name, {}).get("believed") is not is_believed:
+        if self._load_trust().get(self.name, {}).get("believed") is not is_believed:
             self._write_trust({"believed": is_believed, "at": format_time(self._writer.clock())})
 
     def note_exam(self, report: ExamReport) -> None:
@@ -134,7 +134,7 @@ class ModelAsker:
 
     def _write_trust(self, fields: Mapping[str, Any]) -> None:
         known = self._load_trust()
-        known[self._name] = {**known.pop(self._name, {}), **fields}
+        known[self.name] = {**known.pop(self.name, {}), **fields}
         text = json.dumps(dict(list(known.items())[-_MAX_MODELS:]), ensure_ascii=False)
         self._writer.commit([], cursors={TRUST: text})
 

@@ -65,12 +65,7 @@ class Dreams(Inbox):
         self._settings = settings
         self._asker = ModelAsker(self._writer, settings=settings, model=model)
         self._gatherer = InputGatherer(
-            writer,
-            self._asker.is_trusted,
-            settings=settings,
-            plan_records=plan_records,
-            profile=profile,
-            model="" if model is None else model.name,
+            writer, self._asker, settings=settings, plan_records=plan_records, profile=profile
         )
 
     # -- plans -------------------------------------------------------------------------------------------

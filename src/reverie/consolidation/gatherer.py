@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from reverie.consolidation.asking import ModelAsker
 from reverie.consolidation.flows import Flow
 from reverie.consolidation.inbox import list_waiting
 from reverie.consolidation.inputs import (
@@ -183,23 +184,20 @@ class InputGatherer:
     def __init__(
         self,
         writer: StoreWriter,
-        is_trusted: Callable[[], bool | None],
+        asker: ModelAsker,
         *,
         settings: Settings,
         plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
         profile: Path | None = None,
-        model: str = "",
     ) -> None:
         """Create a gatherer.
 
         Args:
-            is_trusted: Returns whether the model is believed without controls; None if that is unknown.
+            asker: Knows the name of the model, and whether it is believed without controls.
             plan_records: Returns the changes that saving records would make.
             profile: Folder of the user's own prompts; None for those that ship.
-            model: Name of the model; empty for none.
         """
-        self._model_name = model
-        self._is_trusted = is_trusted
+        self._asker = asker
         self._store = writer.store
         self._clock = writer.clock
         self._new_id = writer.new_id
@@ -215,7 +213,7 @@ class InputGatherer:
             zone=self._settings.zone,
             promotion_min_confidence=self._settings.promotion_min_confidence,
             read_prompt=self._read_prompt,
-            is_trusted=self._is_trusted(),
+            is_trusted=self._asker.is_trusted(),
             new_id=self._new_id,
             plan_records=self._plan_records,
         )
@@ -296,7 +294,7 @@ class InputGatherer:
             return "compact" if state.scope else "read"
         if self._settings.compaction_enabled and length > self._settings.compaction_keep:
             turns = self._store.turns(session=state.id, start=state.window_start)
-            most = compute_compaction_tokens(self._settings, self._model_name)
+            most = compute_compaction_tokens(self._settings, self._asker.name)
             return "compact" if compact.estimate(turns) > most else None
         return None
 
@@ -343,7 +341,7 @@ class InputGatherer:
             start=start,
             read_from=reading.position if is_read else told,
             told=told,
-            reader=self._model_name,
+            reader=self._asker.name,
             failures=reading.failures,
             position=last[0].position + 1 if last else 1.0,
             is_read=is_read,
@@ -354,7 +352,7 @@ class InputGatherer:
         position, _, rest = (self._store.cursor(build_remembered_cursor(session)) or "").partition(" ")
         failures, _, rest = rest.partition(" ")
         again_at, _, reader = rest.partition(" ")
-        if not failures.isdecimal() or reader != self._model_name:
+        if not failures.isdecimal() or reader != self._asker.name:
             return ReadingState(parse_position(position), is_waiting=bool(failures))
         return ReadingState(parse_position(position), int(failures), parse_time(again_at), is_waiting=True)
 

@@ -150,10 +150,8 @@ class RuleLearner:
         if turn.role != "user" or last is None:
             return ""
         is_answer = last.content.rstrip().endswith("?")
-        is_correction = any(
-            has_correction(sentence, answering=is_answer) for sentence in split_sentences(turn.content)
-        )
-        return CORRECTION if is_correction else ""
+        sentences = split_sentences(turn.content)
+        return CORRECTION if any(has_correction(each, answering=is_answer) for each in sentences) else ""
 
     # -- wishes ------------------------------------------------------------------------------------------
 
@@ -241,19 +239,13 @@ class RuleLearner:
                 if is_fiction(whole):
                     break
                 sentence = strip_greeting(strip_question(whole))
-                if (
-                    find_wishes(whole)
-                    or not is_statement(sentence)
-                    or not is_self_contained(sentence)
-                    or is_likely_secret(sentence)
-                ):
+                is_plain = is_statement(sentence) and is_self_contained(sentence)
+                if not is_plain or find_wishes(whole) or is_likely_secret(sentence):
                     continue
-                kind = (
-                    find_failure(sentence)
-                    or classify(
-                        sentence, origin=turn.origin, at=turn.at, zone=self._zone, door="conversation"
-                    ).kind
+                given = classify(
+                    sentence, origin=turn.origin, at=turn.at, zone=self._zone, door="conversation"
                 )
+                kind = find_failure(sentence) or given.kind
                 if kind is None or (exchange.saved and kind == "fact"):
                     continue
                 tags, references = self._extract_tags_and_references(sentence)
@@ -327,12 +319,8 @@ class RuleLearner:
         for turn in turns:
             is_spoken = turn.role in {"user", "assistant"}
             for sentence in split_sentences(_extract_own_text(turn)) if is_spoken else ():
-                if (
-                    not sentence.endswith("?")
-                    and TRIGGER.search(sentence)
-                    and not is_likely_secret(sentence)
-                    and is_self_contained(sentence)
-                ):
+                is_named = TRIGGER.search(sentence) and not sentence.endswith("?")
+                if is_named and is_self_contained(sentence) and not is_likely_secret(sentence):
                     known = self._store.record_like(turn.scope, compute_fingerprint(sentence))
                     if known is None or turn.id not in known.references:
                         yield _build_insight(turn, sentence[:_LONGEST_SUMMARY], tooled)

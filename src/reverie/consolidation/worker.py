@@ -124,9 +124,8 @@ class Worker(Dreams):
         self._living = living
         self._expire = expire
         self._expired_at = datetime.min.replace(tzinfo=UTC)
-        self._quiet: tuple[object, datetime, datetime] | None = (
-            None  # what was seen, and the time without work
-        )
+        # What was seen when there was no work, and the time for which there is none.
+        self._quiet: tuple[object, datetime, datetime] | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._lease = DreamLease(writer.store, clock=writer.clock)
         self._wake = threading.Event()
@@ -355,10 +354,9 @@ class Worker(Dreams):
 
     def _run_reviewed_dream(self) -> list[PassOutcome]:
         """Keep the plan of a dream for the owner's decision."""
-        (dreamed,) = self._run_passes([ALL], dry_run=True)
-        dreamed = self._keep(dreamed)
+        outcomes = [self._keep(each) for each in self._run_passes([ALL], dry_run=True)]
         self._record_dream()
-        return [dreamed]
+        return outcomes
 
     def _keep(self, outcome: PassOutcome) -> PassOutcome:
         """Keep a plan for the owner's decision, and return the outcome."""
@@ -382,19 +380,17 @@ class Worker(Dreams):
 
     def _find_dream_time(self) -> datetime | None:
         """Return when the next dream is due by interval or cron; None if none is."""
-        last, schedule, interval = (
-            self._read_last_dream(),
+        schedule, interval, last = (
             self._settings.dream_schedule,
             self._settings.dream_interval,
+            self._read_last_dream(),
         )
-        if schedule is None and interval is None:
-            return None
-        if schedule is not None:
-            if last is None:
-                self._record_dream()  # the schedule begins to count now
-                last = self._clock()
-            return compute_next_run(schedule, last)
-        return self._clock() if last is None else last + timedelta(minutes=interval or 0)
+        if schedule is None:
+            next_at = None if interval is None or last is None else last + timedelta(minutes=interval)
+            return None if interval is None else next_at or self._clock()
+        if last is None:
+            self._record_dream()  # the schedule begins to count now
+        return compute_next_run(schedule, last or self._clock())
 
     def _iter_dream_tasks(self) -> Iterator[_Task]:
         """Yield the dream, once nothing was written for a while, and before it drafts that are to be enriched.
@@ -405,9 +401,8 @@ class Worker(Dreams):
         if self.thinking != "off" and dream_at is not None and not self._has_waiting_dream():
             at = max(dream_at, self._find_idle_time(timedelta(minutes=self._settings.dream_idle)))
             if at > now or self._has_news():
-                yield _Task(
-                    at, "enrich", self._run_reviewed_dream if self.thinking == "ask" else self._run_dream
-                )
+                run = self._run_reviewed_dream if self.thinking == "ask" else self._run_dream
+                yield _Task(at, "enrich", run)
                 if at <= now:
                     return
             elif self._settings.dream_schedule is not None:
