@@ -13,11 +13,9 @@ from reverie.domain.errors import MissingExtra
 
 CASES: list[tuple[dict[str, Any] | None, str]] = [
     (None, "pip install 'reverie[server]'"),
-    ({"url": "file:///src/re%20verie", "dir_info": {}}, "pip install '/src/re verie[server]'"),
-    ({"url": "file:///src/r", "dir_info": {"editable": True}}, "pip install -e '/src/r[server]'"),
-    (
-        {"url": "file:///tmp/reverie-1-py3-none-any.whl", "archive_info": {}},
-        "pip install 'reverie[server] @ file:///tmp/reverie-1-py3-none-any.whl'",
+    *(
+        ({"url": url}, f"pip install 'reverie[server] @ {url}'")
+        for url in ("file:///src/re%20verie", "file:///tmp/reverie-1-py3-none-any.whl")
     ),
 ]
 

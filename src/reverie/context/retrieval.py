@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from reverie.context import render
 from reverie.domain.conversation import ROLES, Role, Turn
@@ -21,6 +21,9 @@ from reverie.domain.text.same_text import fold_text
 from reverie.domain.text.specifics import NEGATIONS
 from reverie.search.hits import Hit
 from reverie.settings import Settings
+
+if TYPE_CHECKING:
+    from reverie.stores.protocol import Store
 
 MEMORY_HEADER = "# Memory"
 LONG_TERM_HEADER = "## Long-term Memory"
@@ -270,17 +273,7 @@ def retrieve(
     return hits
 
 
-class CitingRecords(Protocol):
-    """A store of records, as `reverie.stores.protocol.Store` is."""
-
-    def records(self, wanted: Sequence[str | int]) -> list[Record]:
-        """Return records by id."""
-
-    def citing(self, ids: Sequence[str]) -> list[str]:
-        """Return the ids of values that name one of these ids."""
-
-
-def describe_successors(store: CitingRecords, hits: Sequence[Hit], now: datetime) -> dict[str, str]:
+def describe_successors(store: Store, hits: Sequence[Hit], now: datetime) -> dict[str, str]:
     """Return what has replaced the records among the hits, and what their turns say, by id.
 
     A turn is followed to the records that cite it. Each remark is such as `→ changed on 2026-05-01: rent 960`, or says

@@ -171,12 +171,12 @@ def build_entries(
             batch=first,
             at=at,
             actor=actor,
-            operation=note.get("operation", "update"),
-            note=note.get("note", ""),
-            reference=note.get("reference", ""),
             key=key,
             subject=subject,
             edit=edit,
+            operation=note.get("operation", "update"),
+            note=note.get("note", ""),
+            reference=note.get("reference", ""),
         )
         for sequence, (key, subject, edit) in enumerate(made, first)
     ]

@@ -144,7 +144,6 @@ def adapt_install_commands(text: str) -> str:
         distribution,
     )
     from json import loads
-    from urllib.parse import unquote, urlsplit
 
     try:
         record = distribution("reverie").read_text("direct_url.json")
@@ -152,12 +151,8 @@ def adapt_install_commands(text: str) -> str:
         record = None
     if record is None:
         return text
-    origin = loads(record)
-    if "dir_info" not in origin:
-        return _INSTALL_COMMAND.sub(lambda match: f"pip install 'reverie{match[1]} @ {origin['url']}'", text)
-    option = "-e " if origin["dir_info"].get("editable") else ""
-    folder = unquote(urlsplit(origin["url"]).path)
-    return _INSTALL_COMMAND.sub(lambda match: f"pip install {option}'{folder}{match[1]}'", text)
+    url = loads(record)["url"]
+    return _INSTALL_COMMAND.sub(lambda match: f"pip install 'reverie{match[1]} @ {url}'", text)
 
 
 @contextmanager

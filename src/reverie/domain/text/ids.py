@@ -15,23 +15,9 @@ NewId = Callable[[], str]
 _ID = defer_regex(r"[0-9a-f]{12}")
 
 
-_ID_BYTES = 6
-_IDS_AT_ONCE = 64
-_ready: list[str] = []
-"""Ids of this process that nobody has yet: the system is asked for the randomness of several at once."""
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(after_in_child=_ready.clear)
-
-
 def generate_id() -> str:
     """Return a fresh random id: 12 lower-case hexadecimal characters (48 bits)."""
-    try:
-        return _ready.pop()
-    except IndexError:
-        first, *others = (os.urandom(_ID_BYTES * _IDS_AT_ONCE).hex(" ", _ID_BYTES)).split()
-        _ready.extend(others)
-        return first
+    return os.urandom(6).hex()
 
 
 def is_id(text: object) -> bool:
