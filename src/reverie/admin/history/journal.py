@@ -47,25 +47,18 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
         NotFound: there is no change of that number.
     """
     if isinstance(when, datetime):
-        moment = timestamps.to_utc(when, name=name)
-        return store.sequence_at(moment)
-    number = validate_number(store, when, name)
+        return store.sequence_at(timestamps.to_utc(when, name=name))
+    number = validate_number(when, name)
     return list_transaction_rows(store, number)[-1].sequence if number else 0
 
 
 def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
     """Return the number of the last change before those since then, or since the transaction of a number."""
     if isinstance(when, datetime):
-        moment = timestamps.to_utc(when, name=name)
-        rows = store.journal(earliest=moment, limit=1)
+        rows = store.journal(earliest=timestamps.to_utc(when, name=name), limit=1)
         return rows[0].sequence - 1 if rows else store.sequence()
-    number = validate_number(store, when, name)
+    number = validate_number(when, name)
     return get_row(store, number).batch - 1 if number else 0
-
-
-def _split_time(when: When | None, *, name: str) -> tuple[datetime | None, int | None]:
-    """Return a moment, and a number, of which at least one is None."""
-    return (timestamps.to_utc(when, name=name), None) if isinstance(when, datetime) else (None, when)
 
 
 def get_row(store: Store, number: int) -> JournalEntry:
@@ -91,21 +84,13 @@ def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:
     return list(takewhile(lambda row: row.batch == batch, rows))
 
 
-def validate_number(
-    store: Store,
-    when: object,
-    name: str,
-    *,
-    least: int = 0,
-    advice: str = "pass a datetime with a time zone, or the number of a change",
-) -> int:
-    """Return the number of a change that there is, or `least`."""
+def validate_number(when: object, name: str, *, least: int = 0) -> int:
+    """Return the number of a change, from `least`."""
     if isinstance(when, bool) or not isinstance(when, int) or when < least:
-        raise InvalidInput(f"{name} is {quote_value(when)}: {advice}")
-    if when > (newest := store.sequence()):
-        raise NotFound(
-            f"{name} is {quote_value(when)}, but there is no such change: the last one is {newest}"
+        advice = (
+            "pass the number of a change, as `history` gives it, or where a time can be, one with a time zone"
         )
+        raise InvalidInput(f"{name} is {quote_value(when)}: {advice}")
     return when
 
 
@@ -177,10 +162,12 @@ class Journal:
         validate_count(limit, name="limit")
         if id is not None:
             _validate_id(id)
-        earliest, since = _split_time(since, name="since")
-        latest, until = _split_time(until, name="until")
-        first = max(after, 0 if since is None else sequence_before(self._store, since))
-        last = self._find_last_number(until, name="until")
+        earliest, latest = (
+            timestamps.to_utc(when, name=name) if isinstance(when, datetime) else None
+            for name, when in (("since", since), ("until", until))
+        )
+        first = after if since is None or earliest else max(after, sequence_before(self._store, since))
+        last = self._find_last_number(None if latest else until, name="until")
         if before is not None:
             validate_count(before, name="before", least=0)
             last = before - 1 if last is None else min(last, before - 1)

@@ -136,7 +136,6 @@ class History(Journal):
             rows = self._resolve_request(numbers, batch, since)
             undone, left = _partition_rows(rows)
             edits = list(self._build_edits(undone))
-            self._refuse_broken(edits)
             result = UndoResult(
                 changes=tuple(row.sequence for row in reversed(undone)),
                 differences=tuple(compute_net_differences(map(_compare, edits))),
@@ -146,12 +145,15 @@ class History(Journal):
             if dry_run or not edits:
                 return result
             since_checked = sequence if tries < _PATIENT else None
-            committed = self._writer.commit(
-                edits,
-                operation="undo",
-                reference=_format_numbers([row.sequence for row in rows]),
-                since=since_checked,
-            )
+            reference = _format_numbers([row.sequence for row in rows])
+            try:
+                committed = self._writer.commit(
+                    edits, operation="undo", reference=reference, since=since_checked
+                )
+            except Conflict as conflict:  # such as turns without the turns before them, or two equal records
+                raise Conflict(
+                    f"{_format_changes(result.changes)} cannot be undone now: {conflict}"
+                ) from None
             return replace(result, rows=tuple(committed))
 
         return self._writer.retrying(attempt, attempts=_ATTEMPTS)
@@ -169,10 +171,10 @@ class History(Journal):
             after = sequence_before(self._store, since)
             return list(iter_rows_forwards(self._store, after=after))
         if batch is not None:
-            return list_transaction_rows(self._store, self._validate_number(batch, "batch"))
+            return list_transaction_rows(self._store, validate_number(batch, "batch", least=1))
         several = what if isinstance(what, Iterable) else (what,)
         numbers = {
-            each.sequence if isinstance(each, JournalEntry) else self._validate_number(each, "change")
+            each.sequence if isinstance(each, JournalEntry) else validate_number(each, "change", least=1)
             for each in several
         }
         rows = [get_row(self._store, number) for number in sorted(numbers)]
@@ -191,10 +193,6 @@ class History(Journal):
                 if old is not None and old.replaced_by == added.id:
                     newest = self._store.journal(id=old.id, after=row.batch - 1, newest_first=True)
                     yield from [other for other in newest if _get_end(other) == added.id][:1]
-
-    def _validate_number(self, value: object, name: str) -> int:
-        advice = "pass the number of a change, as `history` gives it"
-        return validate_number(self._store, value, name, least=1, advice=advice)
 
     # -- the changes that undo them ----------------------------------------------------------------------
 
@@ -235,44 +233,6 @@ class History(Journal):
         assert row.edit is not None
         later = iter_rows_forwards(self._store, after=row.sequence, id=row.edit.id)
         return [one for one in later if one.subject == row.subject and one.sequence not in undone]
-
-    def _refuse_broken(self, edits: Sequence[Change]) -> None:
-        """Raise `Conflict` if some of the result could not exist without the rest."""
-        final = {(edit.subject, edit.id): edit.after for edit in edits}
-        for session in {name for edit in edits for name in _extract_session(edit)}:
-            self._refuse_torn_session(session, edits, final)
-        for value in final.values():
-            if isinstance(value, Record):
-                self._refuse_twin(value, final)
-
-    def _refuse_torn_session(
-        self, session: str, edits: Sequence[Change], final: dict[Name, Value | None]
-    ) -> None:
-        """Raise `Conflict` if turns would be left without their session or without earlier turns."""
-        last = self._store.turns(session=session, start=-1)
-        positions = set(range(last[0].position + 1)) if last else set()
-        for edit in edits:
-            if isinstance(turn := edit.value, Turn) and turn.session == session:
-                (positions.discard if edit.after is None else positions.add)(turn.position)
-        if positions and final.get(("session", session), self._store.session(session)) is None:
-            raise Conflict(
-                f"session {session!r} would be gone, and it has turns: undo what added or removed them too, or "
-                "everything since"
-            )
-        if positions != set(range(len(positions))):
-            missing = next(number for number in range(len(positions)) if number not in positions)
-            raise Conflict(
-                f"session {session!r} would have later turns but none at position {missing}: turns in the middle "
-                "cannot go, nor come back, without the later ones; undo these too"
-            )
-
-    def _refuse_twin(self, record: Record, final: dict[Name, Value | None]) -> None:
-        twin = None if record.archived else self._store.record_like(record.scope, record.fingerprint)
-        if twin is not None and twin.id != record.id and final.get(("record", twin.id), twin) == twin:
-            raise Conflict(
-                f"record {record.id!r} would say the same as the live record {twin.id!r}: "
-                "archive that one first"
-            )
 
 
 def _get_end(row: JournalEntry) -> str:
