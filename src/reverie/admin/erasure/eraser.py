@@ -20,7 +20,6 @@ from types import MappingProxyType
 from reverie.admin.erasure.matching import (
     EraseDecision,
     EraseQuery,
-    ErasureHit,
     Name,
     Thing,
     decide,
@@ -64,7 +63,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
-from reverie.stores.protocol import Store, get_reader, iter_rows_forwards, iter_values
+from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
 from reverie.stores.redacting import get_server_store
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
@@ -212,19 +211,14 @@ class Eraser:
         """Return the ids of everything of which a version, or a note about a change, has something of a request."""
         found: dict[str, None] = {}
         meant: set[str] = set()
-
-        def note(name: str, hits: Iterable[ErasureHit]) -> None:
-            for hit in hits:
-                if hit.is_suspect or hit.has_name:
-                    found[name] = None
-                if hit.is_meant:
-                    meant.add(name)
-
         for row in iter_rows_forwards(self._store):
-            if row.edit is not None:
-                note(row.edit.id, query.examine_row(row))
-        for value in iter_values(self._store):
-            note(value.id, [query.examine(value)])
+            if row.edit is None:
+                continue
+            for hit in query.examine_row(row):
+                if hit.is_suspect or hit.has_name:
+                    found[row.edit.id] = None
+                if hit.is_meant:
+                    meant.add(row.edit.id)
         return list(found), [], replace(query, related=frozenset(self._find_related(meant)))
 
     def _load(self, ids: Iterable[str]) -> list[Thing]:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reverie.admin.erasure.eraser import Eraser
-from reverie.admin.erasure.matching import Name, get_name
+from reverie.admin.erasure.matching import get_name
 from reverie.admin.erasure.remains import EVER, build_sweep_edits
-from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page
@@ -90,42 +90,33 @@ class StoredSecretRedactor:
 
     def find(self) -> tuple[SecretFinding, ...]:
         """Return everything that holds or held a secret; takes 0.2 ms for a turn of two pages."""
-        return (*self._find_things().values(), *self._find_cursors())
+        return tuple(self._find().values())
 
-    def _find_cursors(self) -> list[SecretFinding]:
-        return [
-            SecretFinding(subject="cursor", id=name, kinds=(kind,))
-            for name, text in self._store.cursors().items()
-            if (kind := self._redactor.detect_secret_name(text)) is not None
-        ]
+    def _find(self) -> dict[tuple[str, str], SecretFinding]:
+        findings: dict[tuple[str, str], SecretFinding] = {}
 
-    def _find_things(self) -> dict[Name, SecretFinding]:
-        findings: dict[Name, SecretFinding] = {}
-        now: dict[Name, Value | Entry] = {}
+        def note(value: Value | Entry, kinds: tuple[str, ...], *, past: bool) -> None:
+            subject, name = key = get_name(value)
+            if kinds and key not in findings:
+                named = self._has_secret_name(value)
+                shown = (self._redactor.text(name) if named else name).replace("\n", " ")
+                findings[key] = SecretFinding(subject=subject, id=shown, kinds=kinds, past=past, named=named)
+
+        now = {}
         for value in (*iter_values(self._store), *self._store.entries(None, now=EVER)):
             now[get_name(value)] = value
-            self._add_finding(findings, value, past=False)
+            note(value, find_secret_kinds(value, self._redactor), past=False)
         for row in iter_rows_forwards(self._store):
             for version in row.values:
                 if version != now.get(get_name(version)):
-                    self._add_finding(findings, version, past=True)
-            if row.edit is not None and (kinds := self._find_note_kinds(row)):
-                key = get_name(row.edit.value)
-                findings.setdefault(key, SecretFinding(subject=key[0], id=key[1], kinds=kinds, past=True))
+                    note(version, find_secret_kinds(version, self._redactor), past=True)
+            if row.edit is not None and row.note:  # searched as the content of a page is
+                page = Page(name="", content=row.note, updated_at=row.at)
+                note(row.edit.value, find_secret_kinds(page, self._redactor), past=True)
+        for name, text in self._store.cursors().items():
+            if (kind := self._redactor.detect_secret_name(text)) is not None:
+                findings["cursor", name] = SecretFinding(subject="cursor", id=name, kinds=(kind,))
         return findings
-
-    def _add_finding(self, findings: dict[Name, SecretFinding], value: Value | Entry, *, past: bool) -> None:
-        """Add what a thing holds, unless it is known to hold a secret."""
-        subject, name = key = get_name(value)
-        if key not in findings and (kinds := find_secret_kinds(value, self._redactor)):
-            named = self._has_secret_name(value)
-            shown = (self._redactor.text(name) if named else name).replace("\n", " ")
-            findings[key] = SecretFinding(subject=subject, id=shown, kinds=kinds, past=past, named=named)
-
-    def _find_note_kinds(self, row: JournalEntry) -> tuple[str, ...]:
-        """Return the kinds of the secrets in the note of a change, found as those in the content of a page."""
-        page = Page(name="", content=row.note, updated_at=row.at)
-        return find_secret_kinds(page, self._redactor) if row.note else ()
 
     def redact(self) -> RedactionReport:
         """Remove the secrets permanently.
@@ -133,8 +124,7 @@ class StoredSecretRedactor:
         Raises:
             Conflict: others changed the same things meanwhile; what was redacted by then stays redacted.
         """
-        things, cursors = self._find_things(), self._find_cursors()
-        findings = (*things.values(), *cursors)
+        findings = self._find()
         if not findings:
             pending = self._eraser.finish() if self._eraser.pending() else ()
             return RedactionReport(found=(), done=True, pending=pending)
@@ -143,18 +133,23 @@ class StoredSecretRedactor:
         for entry in self._store.entries(None, now=EVER):
             if (clean := redact_value(entry, self._redactor, known=True)) != entry:
                 self._store.put_entry(clean, capacity=None, now=now)
-        past = {key for key, each in things.items() if each.past}
-        edits = build_sweep_edits(self._store, self._clean, also=past, at=now)
+        past = {key for key, each in findings.items() if each.past}
         marks: set[tuple[str, str]] = set()
-        edits = [self._archive_if_duplicate(edit, marks) for edit in edits]
+        edits = [
+            self._archive_if_duplicate(edit, marks)
+            for edit in build_sweep_edits(self._store, self._clean, also=past, at=now)
+        ]
         for start in range(0, len(edits), _CHUNK):
             self._publish(self._store.erase(edits[start : start + _CHUNK], actor=ACTOR, at=now))
         texts = self._store.cursors()
-        old = {each.id: texts.get(each.id) for each in cursors}
+        old = {name: texts.get(name) for subject, name in findings if subject == "cursor"}
         new = {name: text and self._redactor.text(text) for name, text in old.items()}
         self._store.commit([], actor=ACTOR, at=now, cursors=new, expected=old)
         return RedactionReport(
-            found=findings, done=True, pending=self._eraser.finish(), notes=self._eraser.describe_copies()
+            found=tuple(findings.values()),
+            done=True,
+            pending=self._eraser.finish(),
+            notes=self._eraser.describe_copies(),
         )
 
     def _clean(self, values: Sequence[Value]) -> list[Value | None]:

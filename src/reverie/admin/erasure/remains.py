@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
 
-from reverie.admin.erasure.matching import Name, get_entry_session, get_name, get_owning_scope
+from reverie.admin.erasure.matching import get_entry_session, get_name, get_owning_scope
 from reverie.admin.erasure.request import ErasureItem
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import FORGOTTEN, SessionState, Turn
@@ -188,7 +188,7 @@ def build_sweep_edits(
     store: Store,
     clean: Callable[[Sequence[Value]], list[Value | None]],
     *,
-    also: Collection[Name] = (),
+    also: Collection[tuple[str, str]] = (),
     at: datetime,
 ) -> list[Change]:
     """Build changes that leave no version of a thing that a function changes, neither now nor in the journal.
@@ -199,7 +199,7 @@ def build_sweep_edits(
         also: The names of further things that lose their earlier versions.
         at: The time of the changes.
     """
-    past = set(also)
+    past: set[tuple[str, str]] = set(also)
     versions = (value for row in iter_rows_forwards(store) for value in row.values)
     while batch := list(islice(versions, _BATCH)):
         past |= {get_name(value) for value, after in zip(batch, clean(batch), strict=True) if after != value}

@@ -21,13 +21,14 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer.batch import UPDATED_AT, Form, ImportTerms, Item, Skipped
+from reverie.admin.transfer.batch import UPDATED_AT, Form, ImportTerms, Item
 from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     ForeignFields,
     Format,
     build_tool_call,
     filter_objects,
+    get_skip_reason,
     parse_moment,
     skip,
     to_text,
@@ -149,17 +150,14 @@ def read_session(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
     """Yield the session of a file of golemcore or Autobot, which continues under its old name."""
     stem = PurePosixPath(file.name).stem
     # The first `_` of a file's name represents the `:` between channel and chat.
-    return _read(file, terms, "sessions", stem if ":" in stem else stem.replace("_", ":", 1), is_session=True)
+    return _read(file, terms, "sessions", stem if ":" in stem else stem.replace("_", ":", 1))
 
 
-def _read(
-    file: SourceFile, terms: ImportTerms, form: str, default: str, *, is_session: bool = False
-) -> Iterator[Item]:
+def _read(file: SourceFile, terms: ImportTerms, form: str, default: str) -> Iterator[Item]:
     """Yield the content of a file; messages of a conversation may alternate with those of others.
 
     Args:
-        default: The session of messages that name none.
-        is_session: Whether the file is one session, which a value without a message describes.
+        default: The session of messages that name none; an object before the first message may name another.
     """
     chats: dict[str, ConversationBuilder] = {}
     about: Mapping[str, Any] = {}
@@ -167,58 +165,59 @@ def _read(
     for place, value in file.values():
         fields = value if isinstance(value, dict) else {}
         messages = _get_messages(value)
-        if messages is None and is_session and fields and "role" not in fields and not chats:
+        if messages is None and fields and not chats and not _MESSAGE_FIELDS.intersection(fields):
             about, default = fields, ForeignFields(fields).label("id", "key") or default
             continue
-        is_conversation, name = messages is not None, ""
-        if is_conversation:
+        name = ForeignFields(fields).label(*_SESSIONS)
+        if messages is not None:
             about, unnamed = fields, unnamed + 1
-        if is_conversation or not is_session:
-            kinds = (*_SESSIONS, "conversation_id", "id", "key") if is_conversation else _SESSIONS
-            name = ForeignFields(fields).label(*kinds)
+            name = name or ForeignFields(fields).label("conversation_id", "id", "key")
         session = name or (default if unnamed < 2 else f"{default}:{unnamed}")
         try:
             if session not in chats:
-                chats[session] = ConversationBuilder(
-                    session, form=form, place=file.place, terms=terms, has_path=True,
-                    is_whole=is_conversation and name != "", **_describe(about, file, is_session=is_session),
-                )  # fmt: skip
+                chats[session] = _begin(
+                    session,
+                    ForeignFields(about),
+                    form,
+                    file.place,
+                    terms,
+                    is_whole=messages is not None and name != "",
+                )
         except InvalidInput as error:
             yield skip("session", place, error)
             continue
         for number, message in enumerate([value] if messages is None else messages, start=1):
-            yield from _add(
-                chats[session], message, f"{place}, message {number}" if is_conversation else place
-            )
-        if is_conversation:
+            _add(chats[session], message, place if messages is None else f"{place}, message {number}")
+        if messages is not None:
             yield from chats[session].take_items()
     for chat in chats.values():
         if chat.has_turns:
             yield from chat.take_items()
 
 
-def _describe(about: Mapping[str, Any], file: SourceFile, *, is_session: bool) -> dict[str, Any]:
-    """Return what the file says about a conversation."""
-    fields = ForeignFields(about)
-    known: dict[str, Any] = {"at": fields.moment(*_TIMES)}
-    if is_session:
-        known["metadata"] = {**fields.texts("metadata"), "imported_from": file.place[:200]}
-        known["status"] = fields.choice(SESSION_STATUSES, "state", "status") or "active"
-    return known
+def _begin(
+    session: str, about: ForeignFields, form: str, place: str, terms: ImportTerms, *, is_whole: bool
+) -> ConversationBuilder:
+    """Return the builder of a conversation with what the file says about it."""
+    return ConversationBuilder(
+        session, form=form, place=place, terms=terms, at=about.moment(*_TIMES), has_path=True, is_whole=is_whole,
+        metadata={**about.texts("metadata"), "imported_from": place[:200]},
+        status=about.choice(SESSION_STATUSES, "state", "status") or "active",
+    )  # fmt: skip
 
 
-def _add(chat: ConversationBuilder, message: Any, place: str) -> Iterator[Skipped]:
-    """Add a message, or yield why it is left out."""
+def _add(chat: ConversationBuilder, message: Any, place: str = "") -> None:
+    """Add a message, or note why it is left out."""
     try:
         if isinstance(message, InvalidInput):
             raise message
         if message is None or (isinstance(message, dict) and not _MESSAGE_FIELDS.intersection(message)):
             detail = "neither a message nor a conversation, such as a header"
-            yield Skipped(what="line", place=place, why="unsupported", detail=detail)
+            chat.leave_out("line", "unsupported", detail, place)
         else:
             add_message(chat, message, place)
     except InvalidInput as error:
-        yield skip("turn", place, error)
+        chat.leave_out("turn", get_skip_reason(error), str(error), place)
 
 
 def _get_messages(value: Any) -> list[Any] | None:
@@ -268,13 +267,10 @@ def read_conversation(
         has_path=is_whole, is_whole=is_whole,
     )  # fmt: skip
     for message in messages:
-        try:
-            if isinstance(message, str):
-                chat.leave_out("turn", "unsupported", message)
-            else:
-                add_message(chat, message)
-        except InvalidInput as error:
-            chat.leave_out("turn", "broken", str(error))
+        if isinstance(message, str):
+            chat.leave_out("turn", "unsupported", message)
+        else:
+            _add(chat, message)
     return chat.take_items()
 
 
