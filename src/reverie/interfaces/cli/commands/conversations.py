@@ -88,7 +88,7 @@ def print_context(
     question = options.read_text(message, name="message") if message else None
     with context.reading() as memory:
         if question is None and not memory.scoped(EVERY_SCOPE).turns(session, start=-1):
-            raise NotFound(f"no session {session!r}: see `reverie sessions`, or give a MESSAGE")
+            raise NotFound(f"No session {session!r}. Run `reverie sessions`, or give a MESSAGE.")
         context.embed_waiting(memory)
         pack = options.open_session(memory, session).context(question, record_shown=False, **budget)
     if context.as_json:

@@ -44,7 +44,7 @@ def pages(context: CommandContext, /) -> None:
         context,
         ((each.name, each.size, each.updated_at) for each in overviews),
         {"pages": overviews},
-        empty="No pages.",
+        empty="No pages. `reverie page` prints what is remembered.",
     )
 
 
