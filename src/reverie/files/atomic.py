@@ -445,7 +445,9 @@ def _refuse_taken(path: Path, *, overwrite: bool) -> None:
 
 def _build_taken_error(path: Path) -> InvalidInput:
     what = ", as a folder that is not empty" if path.is_dir() else ""
-    return InvalidInput(f"{str(path)!r} is there already{what}: choose another name, or overwrite it (--overwrite)")
+    return InvalidInput(
+        f"{str(path)!r} is there already{what}: choose another name, or overwrite it (--overwrite)"
+    )
 
 
 def build_unwritable_error(path: Path, error: OSError) -> StoreUnavailable:

@@ -183,7 +183,9 @@ class ForgetRequests:
         """
         found = next((each for each in self.list() if each.id == id), None)
         if found is None:
-            raise NotFound(f"No request to forget {quote_value(id)}. Run `reverie forget` to list those that wait.")
+            raise NotFound(
+                f"No request to forget {quote_value(id)}. Run `reverie forget` to list those that wait."
+            )
         return found
 
     def add(self, ids: Sequence[str]) -> ForgetRequest:

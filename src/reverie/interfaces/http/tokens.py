@@ -146,7 +146,9 @@ class TokenRegistry:
         if not allowed:
             raise InvalidInput(f"the token has no right: name at least one of {', '.join(RIGHTS)}")
         if not scope and "admin" not in allowed:
-            raise InvalidInput("a token needs a scope (`--scope user:alice`) or the right admin (`--right admin`)")
+            raise InvalidInput(
+                "a token needs a scope (`--scope user:alice`) or the right admin (`--right admin`)"
+            )
         if scope and "admin" in allowed:
             raise InvalidInput("the right admin is about all scopes: leave out the scope, or the right")
         now = self._now()
