@@ -127,9 +127,7 @@ def test_stats_tell_the_health_of_the_server(url: str, tmp_path: Path) -> None:
         assert claim is not None
         queue.finish(claim, None, has_failed=True)
         shown = run(tmp_path, "stats", "--store", url).output
-        assert "server.due\t0\n" in shown
-        assert "server.workers\t1\n" in shown
-        assert "server.failing\t1\n" in shown
+        assert all(figure in shown for figure in (" due: 0,", " workers: 1,", " failing: 1,"))
 
 
 def test_commands_take_a_url(url: str, tmp_path: Path) -> None:
@@ -140,6 +138,10 @@ def test_commands_take_a_url(url: str, tmp_path: Path) -> None:
     assert run(tmp_path, "check", "--store", url).output.startswith("Sound: memory 'acme'")
     assert run(tmp_path, "doctor", "--store", url).exit_code == 0
     assert url in run(tmp_path, "connect", "cursor", "--print", "--store", url).output
+    asked = json.dumps({"session_id": "a", "prompt": "When do deploys happen?"})
+    assert "on Tuesdays" in run(tmp_path, "hook", "user-prompt", "--store", url, input=asked).output
+    listed = json.loads(run(tmp_path, "sessions", "--json", "--store", url).output)["sessions"]
+    assert [session["turns"] for session in listed] == [1]
     assert run(tmp_path, "demo", "--store", url).exit_code == 2
     for command in ("rebuild", "watch", "backup"):
         args = [str(tmp_path / "backup.zip")] if command == "backup" else []
@@ -195,22 +197,6 @@ def test_files_are_pulled_edited_and_pushed(url: str, tmp_path: Path) -> None:
         assert "another memory" in refused.output
     assert "is not empty" in run(tmp_path, "files", "pull", str(tmp_path), "--store", url).output
     assert run(tmp_path, "files", "pull", str(folder), "--store", str(tmp_path / "here")).exit_code in (2, 3)
-
-
-def test_hooks_store_and_recall_in_a_database(url: str, tmp_path: Path) -> None:
-    assert run(tmp_path, "remember", "Deploys happen on Tuesdays", "--store", url).exit_code == 0
-    events = {
-        "user-prompt": {"session_id": "a", "prompt": "When do deploys happen?"},
-        "stop": {"session_id": "a", "last_assistant_message": "On Tuesdays."},
-    }
-    said = {
-        name: run(tmp_path, "hook", name, "--store", url, input=json.dumps(event))
-        for name, event in events.items()
-    }
-    assert all(done.exit_code == 0 and "no memory" not in done.output for done in said.values()), said
-    assert "Deploys happen on Tuesdays" in said["user-prompt"].output
-    listed = json.loads(run(tmp_path, "sessions", "--json", "--store", url).output)["sessions"]
-    assert [session["turns"] for session in listed] == [2]
 
 
 def test_a_memory_is_removed_with_everything_in_it(

@@ -92,25 +92,13 @@ def test_a_memory_comes_back_from_a_database_as_it_went(folder: Path, url: str, 
 
 
 @pytest.mark.slow
-def test_a_copy_goes_on_being_used(folder: Path, url: str, tmp_path: Path) -> None:
-    copy_memory(str(folder), url)
-    with Memory.open(url, settings=Settings(index_cache=str(tmp_path / "cache"))) as memory:
-        before = memory._store.sequence()
-        memory.save("The boat in Bergen is called Petrel")
-        memory.session("chat:1").add("user", "And more")
-        assert memory._store.journal(after=before)[0].sequence == before + 1
-        assert memory.search("Petrel")[0].content == "The boat in Bergen is called Petrel"
-        assert memory.admin.check() == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("to_database", [True, False])
 def test_an_interrupted_copy_goes_on(
     folder: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_database: bool
 ) -> None:
     target = url if to_database else str(tmp_path / "to")
     writes: Callable[..., None] = (PostgresCopyTarget if to_database else SQLiteCopyTarget).finish
-    monkeypatch.setattr("reverie.stores.base.ROWS", 25)
+    monkeypatch.setattr("reverie.stores.protocol._CHUNK", 25)
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt

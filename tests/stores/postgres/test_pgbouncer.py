@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
@@ -63,26 +63,18 @@ def bouncer(request: pytest.FixtureRequest) -> Iterator[Path]:
 def test_many_threads_share_few_connections(bouncer: Path, request: pytest.FixtureRequest) -> None:
     postgres = start_or_skip(request, NEWEST)
     url = postgres.url(uuid.uuid4().hex).replace(str(postgres.folder), str(bouncer))
-    errors: list[BaseException] = []
 
     def work(worker: int) -> None:
-        try:
-            with closing(PostgresStore(url, analyse=analyse)) as store:
-                for number in range(30):
-                    one = make_record(worker * 1000 + number)
-                    store.commit(make_additions(one), actor=f"worker {worker}", at=NOW)
-                    with store.reading():
-                        assert one in store.find(Filter())
-                        assert len(store.journal(limit=1000)) == store.sequence()
-        except BaseException as error:  # noqa: BLE001 - reported below
-            errors.append(error)
+        with closing(PostgresStore(url, analyse=analyse)) as store:
+            for number in range(30):
+                one = make_record(worker * 1000 + number)
+                store.commit(make_additions(one), actor=f"worker {worker}", at=NOW)
+                with store.reading():
+                    assert one in store.find(Filter())
+                    assert len(store.journal(limit=1000)) == store.sequence()
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
     with closing(PostgresStore(url, analyse=analyse)) as store:
         assert store.sequence() == 240
         assert store.check() == []

@@ -6,10 +6,10 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -159,32 +159,25 @@ def test_clients_go_on_with_a_standby_that_takes_over(server: PostgresServer, tm
 def test_a_follower_that_sleeps_misses_no_number(postgres: PostgresServer) -> None:
     url = postgres.url(uuid.uuid4().hex)
     writers, each = 8, 60
-    errors: list[BaseException] = []
 
     def write(writer: int) -> None:
-        try:
-            with closing(PostgresStore(url, analyse=analyse)) as store:
-                for number in range(each):
-                    one = make_record(writer * _ROOM + number)
-                    store.commit(make_additions(one), actor=f"writer {writer}", at=NOW)
-        except BaseException as error:  # noqa: BLE001 - reported below
-            errors.append(error)
+        with closing(PostgresStore(url, analyse=analyse)) as store:
+            for number in range(each):
+                one = make_record(writer * _ROOM + number)
+                store.commit(make_additions(one), actor=f"writer {writer}", at=NOW)
 
     chance = random.Random(3)
     seen: list[int] = []
-    with closing(PostgresStore(url, analyse=analyse)) as store:
-        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(writers)]
-        for thread in threads:
-            thread.start()
-        while len(seen) < writers * each and not errors:
+    with closing(PostgresStore(url, analyse=analyse)) as store, ThreadPoolExecutor(writers) as threads:
+        writing = [threads.submit(write, writer) for writer in range(writers)]
+        while len(seen) < writers * each and not any(done.done() and done.exception() for done in writing):
             newest = store.sequence()
             rows = store.journal(after=seen[-1] if seen else 0, limit=chance.randint(1, 50))
             seen += [row.sequence for row in rows]
             assert seen == list(range(1, len(seen) + 1)), "a number was not visible when a later one was"
             assert newest <= len(seen) or len(rows) > 0
             time.sleep(chance.choice((0, 0, 0.01, 0.05)))
-        for thread in threads:
-            thread.join()
-        assert errors == []
+        for done in writing:
+            done.result()
         assert store.sequence() == writers * each
         assert store.check() == []

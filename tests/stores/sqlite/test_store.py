@@ -10,9 +10,9 @@ import sqlite3
 import stat
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,41 +28,12 @@ from reverie.stores.codec import (
 )
 from reverie.stores.sqlite import SQLiteStore
 from tests.stores.sqlite.conftest import run
-from tests.support.contract.factories import (
-    NOW,
-    analyse,
-    make_additions,
-    make_record,
-    make_time,
-)
+from tests.support.contract.factories import NOW, analyse, make_additions, make_record, make_time
+from tests.support.contract.suite import FULL_RECORD
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
-UNUSUAL = make_record(
-    2,
-    moment=make_time(1),
-    updated_at=make_time(2),
-    last_seen_at=make_time(3),
-    category="a/b",
-    kind="preference",
-    layer="procedural",
-    tags=("x", "y"),
-    confidence=1.0,
-    importance=0.0,
-    source="somewhere",
-    references=("z",),
-    origin="agent",
-    scope="user:a",
-    pinned=True,
-    seen_count=2,
-    valid_from=make_time(1),
-    valid_to=make_time(4),
-    expires_at=make_time(5),
-    metadata={"a": "b"},
-    archived_at=make_time(6),
-    archive_reason="old",
-    parts=("000000000001",),
-)
+UNUSUAL = dataclasses.replace(FULL_RECORD, archived_at=make_time(6), archive_reason="old")
 """A record that holds in no field what is usual."""
 
 
@@ -197,14 +168,8 @@ def test_a_folder_that_may_not_be_written_is_reported(there: bool) -> None:
 
 
 def test_two_that_create_one_file_share_it(path: Path) -> None:
-    stores: list[SQLiteStore] = []
-    threads = [
-        threading.Thread(target=lambda: stores.append(SQLiteStore(path, analyse=analyse))) for _ in range(6)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        stores = list(threads.map(lambda _: SQLiteStore(path, analyse=analyse), range(6)))
     for number, one in enumerate(stores):
         one.commit(make_additions(make_record(number)), actor="test", at=NOW)
     assert [one.sequence() for one in stores] == [6] * 6

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sqlite3
 import stat
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -30,15 +30,13 @@ from tests.support.contract.factories import (
     make_additions,
     make_change,
     make_entry,
-    make_page,
-    make_paragraph,
     make_record,
     make_removals,
     make_session,
     make_time,
     make_turn,
 )
-from tests.support.contract.replay import is_journal_consistent, read_contents
+from tests.support.contract.replay import is_journal_consistent
 
 ONE = make_record(
     1,
@@ -132,8 +130,10 @@ def vars_of(one: Entry) -> dict[str, object]:
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
-def test_a_file_of_version_1_is_backed_up_as_it_was(path: Path) -> None:
-    SQLiteStore(path, analyse=analyse).close()
+def test_a_file_of_version_1_becomes_what_a_new_file_is_and_is_backed_up(path: Path, tmp_path: Path) -> None:
+    for each in (path, tmp_path / "new.db"):
+        SQLiteStore(each, analyse=analyse).close()
+    assert tables_of(path) == tables_of(tmp_path / "new.db")
     assert version_of(path) == VERSION
     backup = path.with_name("reverie.db.v1.backup")
     assert version_of(backup) == 1
@@ -158,46 +158,20 @@ def test_an_upgrade_that_finds_no_room_changes_nothing(path: Path, tmp_path: Pat
             assert (disk / "reverie.db.v1.backup").exists()
 
 
-def test_a_file_of_version_1_becomes_what_a_new_file_is(path: Path, tmp_path: Path) -> None:
-    SQLiteStore(path, analyse=analyse).close()
-    SQLiteStore(tmp_path / "new.db", analyse=analyse).close()
-    assert tables_of(path) == tables_of(tmp_path / "new.db")
-
-
 def test_several_that_open_a_file_upgrade_it_once_and_replace_no_backup(path: Path) -> None:
     backup = path.with_name("reverie.db.v1.backup")
     backup.write_bytes(b"of before")
-    opened: list[list[Record]] = []
 
-    def open_it() -> None:
+    def open_it(_: int) -> list[Record]:
         with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-            opened.append(list(store.find(Filter(archived=None))))
+            return list(store.find(Filter(archived=None)))
 
-    threads = [threading.Thread(target=open_it) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert opened == [[BACK, TWO_LATER, ONE]] * 4
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(open_it, range(4))) == [[BACK, TWO_LATER, ONE]] * 4
     assert {each.name for each in path.parent.glob("*.backup*")} == {
         f"{backup.name}{end}" for end in ("", "-1")
     }
     assert backup.read_bytes() == b"of before"
-
-
-def test_a_file_of_version_1_takes_what_is_new(path: Path) -> None:
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        store.commit(
-            make_additions(make_page(), make_paragraph(1)), actor="owner", at=make_time(9), counts={"n": 1}
-        )
-        before = read_contents(store)
-        store.erase(make_removals(BACK), actor="owner", at=make_time(9), tombstones=["mark"])
-        assert [row.edit for row in store.journal(id=GONE.id)] == [None] * 4
-        assert store.check() == []
-        assert store.scrub()
-        assert read_contents(store) == before | {"records": before["records"][1:]}
-        assert b"Not for long" not in path.read_bytes()
-        assert b"Was it the deploy?" in path.read_bytes()
 
 
 def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_become_one(

@@ -174,15 +174,6 @@ class ContentsContract(ContractBase):
         assert store.measure("paragraph", ["", "user:a"]) == CollectionStats(passages=2, tokens=9)
         assert store.measure("paragraph", ["user:a"]) == CollectionStats(passages=0, tokens=0)
 
-    def test_many_paragraphs_come_at_once(self, store: Store) -> None:
-        many = [make_paragraph(number, page=NOTE if number % 3 else HISTORY) for number in range(1, 1501)]
-        add(store, *many)
-        assert store.paragraphs([one.id for one in reversed(many)]) == many[::-1]
-        assert store.paragraphs(page=NOTE, start=-2) == [many[1498 - 1], many[1499 - 1]]
-        found = store.live("paragraph", limit=300)
-        found += store.live("paragraph", after=found[-1][0].key, limit=300)
-        assert [value for _, value in found] == [one for one in many if one.page == HISTORY]
-
     def test_one_id_may_name_things_of_different_kinds(self, store: Store) -> None:
         name = make_paragraph(1).id
         things = (
