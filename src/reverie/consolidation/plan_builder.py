@@ -155,7 +155,7 @@ class PlanBuilder:
         return True
 
     def restore(self, record: Record, *, why: str) -> Record | None:
-        """Save an archived record that was held, as saving it anew would; return it, None if it was refused.
+        """Bring an archived record back that was held; return it, None if it was refused.
 
         Args:
             record: The record.
@@ -164,16 +164,9 @@ class PlanBuilder:
         if known := self.said.get((record.scope, record.fingerprint)):
             self.refuse(f"add {record.id}", f"the live record {known} says it already")
             return None
-        changes = self.view.plan_records([replace(record, archived_at=None, archive_reason="")])
-        if any(change.id in self._touched for change in changes):
-            self.refuse(f"add {record.id}", "another change of this plan says it")
-            return None
-        saved = record
-        for change in changes:
-            before = record if change.id == record.id else change.before
-            self.take(Change(before=before, after=change.after), why, (record.id,))
-            saved = change.after if isinstance(change.after, Record) else saved
-        return saved
+        after = replace(record, archived_at=None, archive_reason="")
+        self.take(Change(before=record, after=after), why, (record.id,))
+        return after
 
     def refile(self, id: str, *, category: str | None = None, tags: Iterable[str] | None = None) -> bool:
         """Change the category or the labels of a record; the day from which it counts stays.

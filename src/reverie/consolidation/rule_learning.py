@@ -23,7 +23,6 @@ from reverie.consolidation.sentences import (
     is_self_contained,
     is_statement,
     split_sentences,
-    strip_greeting,
     strip_question,
 )
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
@@ -238,7 +237,7 @@ class RuleLearner:
             for whole in split_sentences(_extract_own_text(turn)) if SAVED not in turn.metadata else ():
                 if is_fiction(whole):
                     break
-                sentence = strip_greeting(strip_question(whole))
+                sentence = strip_question(whole)
                 is_plain = is_statement(sentence) and is_self_contained(sentence)
                 if not is_plain or find_wishes(whole) or is_likely_secret(sentence):
                     continue

@@ -139,11 +139,6 @@ _POINTS_BACK = defer_regex(
 
 # -- what the form of a sentence says ----------------------------------------------------------------------
 
-_GREETING = defer_regex(
-    r"^(?:hi|hiya|hello|hey|good (?:morning|afternoon|evening)|hallo|moin|servus|guten (?:tag|morgen|abend)|hola"
-    r"|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut)(?: \w+)?(?:[,!.]| [–—-])\s+(?=\S)",
-    re.IGNORECASE,
-)
 ASKS = defer_regex(r"[?？][\"'”)\]]*$")
 _TAG = defer_regex(r", (?:ok|okay|right|yes|alright|ja|gell|oder|verstanden|vale|d'accord)\?$", re.IGNORECASE)
 
@@ -160,24 +155,6 @@ def strip_question(sentence: str) -> str:
         return sentence[: tag.start()]
     head, comma, _ = sentence.rpartition(", ")
     return head if comma else sentence
-
-
-_ASIDE = defer_regex(
-    r"^(?:(?:oh|ah|well|btw|by the way|übrigens|ach ja|por cierto|au fait),? (?:and |und |y |et )?)+(?=\S)"
-    r"|,? (?:by the way|btw|übrigens|por cierto|au fait)(?=[.!]*$)",
-    re.IGNORECASE,
-)
-
-
-def strip_greeting(sentence: str) -> str:
-    """Return a sentence without the greeting before it, and without words such as "by the way".
-
-    >>> strip_greeting("Hi, call me Bea."), strip_greeting("Hey Claude! We moved"), strip_greeting("Hi-fi is on")
-    ('call me Bea.', 'We moved', 'Hi-fi is on')
-    >>> strip_greeting("Ruth is vegan, by the way."), strip_greeting("oh, and I'm celiac")
-    ('Ruth is vegan.', "I'm celiac")
-    """
-    return _ASIDE.sub("", _GREETING.sub("", sentence, count=1))
 
 
 # -- what a sentence says ------------------------------------------------------------------------------------
