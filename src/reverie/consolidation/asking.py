@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.resources import files
-from typing import Any
 
 from reverie.consolidation.answers import LIMIT, NO_MODEL, TIMEOUT, iter_numbered, read_answer
 from reverie.consolidation.flows import CLAIM_CHECK, Ask, Claim, build_claim_request, is_supported
@@ -25,7 +23,6 @@ from reverie.domain.errors import (
     ModelTimeout,
     StoreError,
 )
-from reverie.domain.text.timestamps import format_time
 from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage, find_known_model
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request
@@ -108,35 +105,19 @@ class ModelAsker:
 
     def is_trusted(self) -> bool | None:
         """Return whether the model is believed without controls; None if nothing is known of it."""
-        known = self._load_trust().get(self.name, {})
-        last, exam = known.get("believed"), known.get("exam")
-        if last is False or (exam is not None and not exam.get("passed")):
-            return False
-        return True if last is True or exam is not None else None
+        return {_BELIEVED: True, _DENIED: False, _FAILED: False}.get(
+            self._writer.store.cursor(TRUST + self.name) or ""
+        )
 
     def note_belief(self, *, is_believed: bool) -> None:
-        """Store whether the model was believed in a dream."""
-        if self._load_trust().get(self.name, {}).get("believed") is not is_believed:
-            self._write_trust({"believed": is_believed, "at": format_time(self._writer.clock())})
+        """Store whether the model was believed in a dream; one that has failed its exam stays so."""
+        found = _BELIEVED if is_believed else _DENIED
+        if self._writer.store.cursor(TRUST + self.name) not in (found, _FAILED):
+            self._writer.commit([], cursors={TRUST + self.name: found})
 
-    def note_exam(self, report: ExamReport) -> None:
+    def note_exam(self, *, is_passed: bool) -> None:
         """Store the result of an exam. A model that passes it is believed again."""
-        exam = {"at": format_time(report.at), "passed": report.is_passed}
-        self._write_trust({"exam": exam, **({"believed": True} if report.is_passed else {})})
-
-    def _load_trust(self) -> dict[str, dict[str, Any]]:
-        try:
-            found = json.loads(self._writer.store.cursor(TRUST) or "{}")
-            return {name: dict(known) for name, known in found.items()}
-        except (ValueError, TypeError, AttributeError):
-            _log.warning("what is known of models cannot be read and is begun anew")
-            return {}
-
-    def _write_trust(self, fields: Mapping[str, Any]) -> None:
-        known = self._load_trust()
-        known[self.name] = {**known.pop(self.name, {}), **fields}
-        text = json.dumps(dict(list(known.items())[-_MAX_MODELS:]), ensure_ascii=False)
-        self._writer.commit([], cursors={TRUST: text})
+        self._writer.commit([], cursors={TRUST + self.name: _BELIEVED if is_passed else _FAILED})
 
     def count(self, *names: str, **counts: int) -> None:
         """Count failures, or add to other counters; what cannot be counted is logged."""
@@ -149,8 +130,10 @@ class ModelAsker:
 
 # -- trust -----------------------------------------------------------------------------------------------
 
-TRUST = "model.trust"
-"""The store's cursor with what is known of each model, as JSON."""
+TRUST = "model.trust:"
+"""Beginning of the name of the store's cursor with what is known of a model."""
+
+_BELIEVED, _DENIED, _FAILED = "believed", "not believed", "failed its exam"
 
 MAX_FALSE = 1
 """Largest number of wrong claims that a trusted model calls supported in the exam."""
@@ -159,7 +142,6 @@ MIN_TRUE = 15
 """Least number of right claims that it calls supported."""
 
 _PER_REQUEST = 10
-_MAX_MODELS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +207,7 @@ def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
     """
     items = read_exam()
     usage = TokenUsage()
-    results: list[tuple[str, bool, bool | None]] = []
+    results: list[tuple[str, bool, bool]] = []
     for start in range(0, len(items), _PER_REQUEST):
         part = items[start : start + _PER_REQUEST]
         reply = ask(build_claim_request(view, [claim for claim, _ in part]))
@@ -238,13 +220,13 @@ def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
             (claim.kind, is_right, is_supported(given.get(number)))
             for number, (claim, is_right) in enumerate(part, 1)
         ]
-    counts = Counter(results) + Counter((kind, is_right, None) for kind, is_right, _ in results)
-    rows = tuple(
-        ExamRow(
-            kind, *(counts[kind, is_right, given] for is_right in (True, False) for given in (None, True))
+    counts = Counter(results)
+    rows = []
+    for kind in dict.fromkeys(kind for kind, _, _ in results):
+        found, missed, taken, denied = (
+            counts[kind, r, given] for r in (True, False) for given in (True, False)
         )
-        for kind in dict.fromkeys(kind for kind, _, _ in results)
-    )
+        rows.append(ExamRow(kind, found + missed, found, taken + denied, taken))
     accepted, believed = (sum(row.accepted for row in rows), sum(row.believed for row in rows))
     is_passed = accepted >= MIN_TRUE and believed <= MAX_FALSE
-    return ExamReport(model=model, at=view.now, rows=rows, is_passed=is_passed, usage=usage)
+    return ExamReport(model=model, at=view.now, rows=tuple(rows), is_passed=is_passed, usage=usage)

@@ -120,7 +120,7 @@ class Dreams(Inbox):
             plan = self._plan_dream()
         else:
             (plan,) = self._plan_together([name], limit_requests(self._asker.ask))
-        self._outcomes.add_plan(plan, "planned")
+        self._note_plan(plan, "planned")
         return plan
 
     def apply(self, plan: Plan) -> ApplyResult:
@@ -130,7 +130,7 @@ class Dreams(Inbox):
             Conflict: something that it would change has changed since it was made: plan again.
         """
         result = self._apply(plan)
-        self._outcomes.add_plan(plan, "applied", batch=result.batch)
+        self._note_plan(plan, "applied", batch=result.batch)
         return result
 
     def _plan_window(
@@ -261,7 +261,7 @@ class Dreams(Inbox):
 
         outcome = self._run(kind, make_plan, counter=kind, dry_run=dry_run)
         if not dry_run and (is_asking or kind != "read"):
-            self._outcomes.add([outcome])
+            self._note([outcome])
         return outcome
 
     def _run_passes(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> list[PassOutcome]:
@@ -281,7 +281,7 @@ class Dreams(Inbox):
                 for name in group:
                     make_plan = partial(self._make_plan, name, group, made, ask)
                     outcomes.append(self._run(name, make_plan, counter=f"dream.{name}", dry_run=dry_run))
-        self._outcomes.add(outcomes)
+        self._note(outcomes)
         return outcomes
 
     def _make_plan(self, name: str, group: Sequence[str], made: dict[str, Plan], ask: Ask) -> Plan:
@@ -347,7 +347,7 @@ class Dreams(Inbox):
             raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
         report = take_exam(model.name, self._asker.ask, self._gatherer.gather_basics())
         if not report.failed:
-            self._asker.note_exam(report)
+            self._asker.note_exam(is_passed=report.is_passed)
         return report
 
 

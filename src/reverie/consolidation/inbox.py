@@ -185,11 +185,39 @@ class Inbox:
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
         self._store = writer.store
-        self._outcomes = DreamLog(writer)
 
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last dreams, the newest last."""
-        return self._outcomes.read()
+        return _parse_log(self._store.cursor(LOG))
+
+    def _note(self, outcomes: Sequence[PassOutcome]) -> None:
+        """Write outcomes of one dream into the log. An earlier entry about the same plan is replaced."""
+        noted = [
+            each
+            for each in outcomes
+            if each.state != "skipped" or each.plan.refused or each.plan.usage.requests
+        ]
+        dream = next((each.plan.id for each in noted if each.plan.id), "")
+        entries = [_to_log_entry(each, dream) for each in noted]
+        plans = {entry["plan"] for entry in entries if entry["plan"]}
+
+        def attempt(_: int) -> None:
+            stored = self._store.cursor(LOG)
+            kept = [entry for entry in _parse_log(stored) if entry.get("plan") not in plans]
+            text = json.dumps([*kept, *entries][-_LONGEST_LOG:], ensure_ascii=False)
+            self._writer.commit([], cursors={LOG: text}, expected={LOG: stored})
+
+        try:
+            if entries:
+                retry_conflicts(attempt, read_state=lambda: self._store.cursor(LOG))
+        except StoreUnavailable as error:
+            _log.warning("the log of dreams could not be written: %s", error)
+
+    def _note_plan(self, plan: Plan, state: str, *, batch: int | None = None) -> None:
+        """Write into the log what became of a plan."""
+        why = plan.failed or ("" if plan else plan.skipped)
+        state = "failed" if plan.failed else state if plan else "skipped"
+        self._note([PassOutcome(plan=plan, state=state, why=why, batch=batch)])
 
     def keep_plan(self, plan: Plan) -> WaitingPlan:
         """Store a plan until the owner decides it. At most 20 plans wait, for thirty days.
@@ -198,7 +226,7 @@ class Inbox:
             InvalidInput: it is too large to wait.
         """
         waiting = self.add(plan)
-        self._outcomes.add_plan(plan, "waiting")
+        self._note_plan(plan, "waiting")
         return waiting
 
     def add(self, plan: Plan) -> WaitingPlan:
@@ -356,7 +384,7 @@ class Inbox:
         if record is None:
             has_applied = any(group.state == "applied" for group in decided)
             state = "waiting" if after.open else "applied" if has_applied else "rejected"
-            self._outcomes.add_plan(plan, state, batch=batch)
+            self._note_plan(plan, state, batch=batch)
         return replace(after, groups=tuple(decided))
 
 
@@ -462,47 +490,6 @@ def _decode_step(subject: Any, before: Any, after: Any, why: str, sources: Seque
 
 
 # -- the log ---------------------------------------------------------------------------------------------
-
-
-class DreamLog:
-    """Log of the last dreams in one store, in words that no model chose. Safe to use from several threads."""
-
-    def __init__(self, writer: StoreWriter) -> None:
-        self._writer = writer
-        self._store = writer.store
-
-    def read(self) -> list[dict[str, object]]:
-        """Return the outcomes of the last dreams, the newest last."""
-        return _parse_log(self._store.cursor(LOG))
-
-    def add(self, outcomes: Sequence[PassOutcome]) -> None:
-        """Write outcomes of one dream into the log. An earlier entry about the same plan is replaced."""
-        noted = [
-            each
-            for each in outcomes
-            if each.state != "skipped" or each.plan.refused or each.plan.usage.requests
-        ]
-        dream = next((each.plan.id for each in noted if each.plan.id), "")
-        entries = [_to_log_entry(each, dream) for each in noted]
-        plans = {entry["plan"] for entry in entries if entry["plan"]}
-
-        def attempt(_: int) -> None:
-            stored = self._store.cursor(LOG)
-            kept = [entry for entry in _parse_log(stored) if entry.get("plan") not in plans]
-            text = json.dumps([*kept, *entries][-_LONGEST_LOG:], ensure_ascii=False)
-            self._writer.commit([], cursors={LOG: text}, expected={LOG: stored})
-
-        try:
-            if entries:
-                retry_conflicts(attempt, read_state=lambda: self._store.cursor(LOG))
-        except StoreUnavailable as error:
-            _log.warning("the log of dreams could not be written: %s", error)
-
-    def add_plan(self, plan: Plan, state: str, *, batch: int | None = None) -> None:
-        """Write into the log what became of a plan."""
-        why = plan.failed or ("" if plan else plan.skipped)
-        state = "failed" if plan.failed else state if plan else "skipped"
-        self.add([PassOutcome(plan=plan, state=state, why=why, batch=batch)])
 
 
 def drop_log_entries(text: str, is_unwanted: Callable[[str], bool]) -> str | None:

@@ -371,7 +371,7 @@ class Worker(Dreams):
             _log.warning("a plan cannot wait for the owner: %s", error)
             self._asker.count(f"dream.{plan.name}.failed")
             outcome = PassOutcome.from_error(plan.name, plan.made_at, error)
-        self._outcomes.add([outcome])
+        self._note([outcome])
         return outcome
 
     def _has_waiting_dream(self) -> bool:
