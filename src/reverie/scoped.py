@@ -231,11 +231,8 @@ class ScopedMemory(MemoryReader):
             raise NotFound(describe_missing_record(id))
         wider = visible_scopes(record.scope)[1:]
         if validate_scope(to, name="to") not in wider:
-            possible = ", ".join(repr(each) for each in wider)
-            raise InvalidInput(
-                f"to is {to!r}, and record {id!r} can be promoted "
-                + (f"only to {possible}" if wider else "no further: it is everybody's")
-            )
+            possible = f"only to {', '.join(map(repr, wider))}" if wider else "no further: it is everybody's"
+            raise InvalidInput(f"to is {to!r}, and record {id!r} can be promoted {possible}")
         if record.archived:
             raise InvalidInput(f"record {id!r} is archived: restore it first")
         if record.origin in UNTRUSTED:
@@ -453,8 +450,9 @@ class ScopedMemory(MemoryReader):
         """
         from reverie.tools import DEFAULT_GROUPS, memory_tools  # here: a search needs no tools
 
+        actor = self._parts.writer.actor
         tools = memory_tools(
-            self.acting(self._agent),
+            self.acting("agent" if actor == "owner" else actor),
             session=None if session is None else self.session(session),
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
@@ -492,12 +490,6 @@ class ScopedMemory(MemoryReader):
         self._parts.refresh_files()
 
     # -- inside ------------------------------------------------------------------------------------------
-
-    @property
-    def _agent(self) -> str:
-        """Author of what a model changes: `agent`, unless the memory names another author than `owner`."""
-        actor = self._parts.writer.actor
-        return "agent" if actor == "owner" else actor
 
     def _require_own(self, id: str) -> str:
         """Return the id of a record that may be changed here; raise otherwise."""

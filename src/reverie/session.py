@@ -52,7 +52,7 @@ from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.telemetry import trace
-from reverie.stores.writer import StoreWriter, add_extra_cursors
+from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
     from reverie.consolidation.rule_learning import RuleLearner
@@ -545,17 +545,20 @@ class Session:
         if stored is not None and self._scope not in {"", stored.scope}:
             raise InvalidInput(f"session {self.id!r} belongs to another scope than {self._scope!r}")
         read = self._store.turns(session=self.id, start=-(self._settings.retain_turns + _SPARE))
-        start = stored.window_start if stored is not None else 0
-        inside = [turn for turn in read if turn.position >= start]
         self._stored = stored
         self._next = read[-1].position + 1 if read else 0
-        self._window = tuple(trim_window(inside, self._settings.retain_turns))
+        self._set_window(read)
         self._shown.read(self._store.cursor if stored is not None else lambda name: None)
         self._sequence = sequence
         open_transient = self._open_transient if self._writer is self._recorded_writer else None
         if open_transient is not None and stored is not None and OFF_RECORD in stored.metadata:
             self._use(open_transient(self.id))
             self._refresh()
+
+    def _set_window(self, turns: Sequence[Turn]) -> None:
+        start = self._stored.window_start if self._stored is not None else 0
+        inside = [turn for turn in turns if turn.position >= start]
+        self._window = tuple(trim_window(inside, self._settings.retain_turns))
 
     def _read_view(self) -> SessionView:
         with self._lock:
@@ -585,19 +588,17 @@ class Session:
         cursors = self._shown.build_cursors(is_restart=is_restart)
         cursors |= dict.fromkeys(counters, timestamps.format_time(now))
         cursors |= build_prompt_cursors(self._store, self.id, self._prompts)
-        rows = self._store.commit(
+        rows = self._writer.commit(
             edits,
-            actor=self._writer.actor,
             operation=operation,
             at=now,
-            cursors=add_extra_cursors(cursors or None),
+            cursors=cursors or None,
             counts=dict.fromkeys(counters, 1) or None,
         )
         self._shown.mark_stored(is_restart=is_restart)
         self._prompts.clear()
         if rows:
             self._take_in(rows)
-            self._writer.publish(rows)
 
     def _take_in(self, rows: Sequence[JournalEntry]) -> None:
         """Update the copy after a commit of this session, unless others have committed in between."""
@@ -607,9 +608,7 @@ class Session:
         values: list[Value] = [row.edit.value for row in rows if row.edit is not None]
         self._stored = next((v for v in values if isinstance(v, SessionState)), self._stored)
         added = [value for value in values if isinstance(value, Turn)]
-        start = self._stored.window_start if self._stored is not None else 0
-        inside = [turn for turn in (*self._window, *added) if turn.position >= start]
-        self._window = tuple(trim_window(inside, self._settings.retain_turns))
+        self._set_window((*self._window, *added))
         self._next += len(added)
         self._sequence = rows[-1].sequence
 
