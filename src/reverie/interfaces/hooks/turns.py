@@ -186,7 +186,7 @@ def _store(event: HookEvent, target: HookTarget) -> bool:
                 session = target.session if is_own else own.session(kept.session)
                 sessions.append(session)
                 try:
-                    _STORES[kept.kind](event if is_own else kept, session, own)
+                    _store_event(event if is_own else kept, session, own)
                 except StoreUnavailable:
                     raise
                 except ReverieError as error:
@@ -205,64 +205,72 @@ def _store(event: HookEvent, target: HookTarget) -> bool:
     return True
 
 
-def _store_start(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
-    if event.source == "compact":
-        session.reset()
-    elif shown := event.metadata.get(SHOWN_AT_START):
-        session.set_metadata(SHOWN_AT_START, shown)
+def _store_event(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
+    """Store what an event says, unless it is stored already.
+
+    Prompts that the transcript has as typed by now get the origin of their owner.
+    """
+    typed = {_split_redacted(each, session) for each in event.typed}
+    for turn in session.turns() if typed else ():
+        if UNCONFIRMED in turn.metadata and _split_redacted(turn.content, session) in typed:
+            session.set_turn_metadata(turn.id, {ORIGIN: None, UNCONFIRMED: None})
+    match event.kind:
+        case "session-start" if event.source == "compact":
+            session.reset()
+        case "session-start" if shown := event.metadata.get(SHOWN_AT_START):
+            session.set_metadata(SHOWN_AT_START, shown)
+        case "user-prompt":
+            _store_prompt(event, session, is_confirmed=_split_redacted(event.prompt, session) in typed)
+        case "stop":
+            _store_answer(event, session, memory.settings.trusted_tools)
+        case "tool-failure":
+            _store_tool_failure(event, session)
+        case "session-end":
+            memory.consolidate_session(session.id)
     session.flush()
 
 
-def _store_prompt(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
-    """Store a prompt that is not stored already.
+def _split_redacted(text: str, session: Session) -> tuple[str, ...]:
+    """Return the words of a text as it is stored."""
+    return tuple(session.redact_text(text).split())
 
-    If the agent has a transcript, a prompt has the origin of its owner only after the transcript has it as typed.
-    """
-    _confirm_typed(event, session)
+
+def _store_prompt(event: HookEvent, session: Session, *, is_confirmed: bool) -> None:
+    """Store a prompt; if the agent has a transcript, as its owner's only after the transcript has it as typed."""
     prompt, turns = event.prompt, session.turns()
     if turns and (turns[-1].role, turns[-1].content) == ("user", session.redact_text(prompt)):
-        session.flush()
         return
     metadata = dict(event.metadata)
     if SHOWN_AT_START in session.state.metadata:
         session.set_metadata(SHOWN_AT_START, None)
     if not provenance.is_typed(prompt):
         metadata[ORIGIN] = "tool"
-    elif event.transcript and not _is_confirmed(prompt, event, session):
+    elif event.transcript and not is_confirmed:
         metadata |= {ORIGIN: "tool", UNCONFIRMED: "yes"}
     session.add("user", prompt, at=datetime.fromisoformat(event.at), metadata=metadata)
 
 
-def _confirm_typed(event: HookEvent, session: Session) -> None:
-    """Give the prompts that the transcript now has as typed the origin of their owner."""
-    if event.typed:
-        for turn in session.turns():
-            if UNCONFIRMED in turn.metadata and _is_confirmed(turn.content, event, session):
-                session.set_turn_metadata(turn.id, {ORIGIN: None, UNCONFIRMED: None})
-
-
-def _is_confirmed(prompt: str, event: HookEvent, session: Session) -> bool:
-    typed = {tuple(session.redact_text(each).split()) for each in event.typed}
-    return tuple(session.redact_text(prompt).split()) in typed
-
-
-def _store_answer(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
-    _confirm_typed(event, session)
+def _store_answer(event: HookEvent, session: Session, trusted_tools: str | None) -> None:
+    """Store an answer, and its question if no event has reported that."""
     answer, turns = event.answer, session.turns()
     since = list(takewhile(lambda turn: turn.role != "user", reversed(turns)))
     if any((turn.role, turn.content) == ("assistant", session.redact_text(answer)) for turn in since):
         return
     if event.typed and (not turns or turns[-1].role == "assistant"):
         asked = next((turn.content for turn in reversed(turns) if turn.role == "user"), None)
-        if asked != session.redact_text(event.typed[0]):  # no event has reported it
+        if asked != session.redact_text(event.typed[0]):
             session.add("user", event.typed[0], at=datetime.fromisoformat(event.at))
-    is_trusted = event.tools is not None and all(_is_trusted(name, memory) for name in event.tools)
+    patterns = provenance.parse_trusted_tools(trusted_tools)
+    is_trusted = event.tools is not None and all(
+        any(fnmatchcase(name, each) or fnmatchcase(name.rpartition("__")[2], each) for each in patterns)
+        for name in event.tools
+    )
     is_ours = is_trusted or provenance.is_said_by_owner(answer, session.turns())
     metadata = None if is_ours else {ORIGIN: "tool"}  # an untrusted or unknown tool may have said it
     session.add("assistant", answer, at=datetime.fromisoformat(event.at), metadata=metadata)
 
 
-def _store_tool_failure(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
+def _store_tool_failure(event: HookEvent, session: Session) -> None:
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
     if all(turn.tool_call_id != call for turn in session.turns()):
         name = event.tool or "tool"
@@ -270,20 +278,6 @@ def _store_tool_failure(event: HookEvent, session: Session, memory: ScopedMemory
         metadata = {SIGNAL: TOOL_FAILURE}
         failure = {"role": "tool", "content": event.error, "tool_call_id": call, "metadata": metadata}
         session.add_many([{"role": "assistant", "content": "", "tool_calls": [tool_call]}, failure])
-
-
-def _store_end(event: HookEvent, session: Session, memory: ScopedMemory) -> None:
-    _confirm_typed(event, session)
-    memory.consolidate_session(session.id)
-
-
-_STORES: Mapping[str, Callable[[HookEvent, Session, ScopedMemory], None]] = {
-    "session-start": _store_start,
-    "user-prompt": _store_prompt,
-    "stop": _store_answer,
-    "tool-failure": _store_tool_failure,
-    "session-end": _store_end,
-}
 
 
 # -- output ----------------------------------------------------------------------------------
@@ -332,16 +326,6 @@ def _remove_lines(block: str, lines: Collection[str]) -> str:
     header, *rest = block.split("\n")
     left = [line for line in rest if line not in lines]
     return "\n".join([header, *left]) if left or not rest else ""
-
-
-# -- turns of the session --------------------------------------------------------------------------
-
-
-def _is_trusted(name: str, memory: ScopedMemory) -> bool:
-    patterns = provenance.parse_trusted_tools(memory.settings.trusted_tools)
-    return any(
-        fnmatchcase(each, pattern) for pattern in patterns for each in (name, name.rpartition("__")[2])
-    )
 
 
 @contextmanager
