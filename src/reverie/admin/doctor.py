@@ -7,14 +7,13 @@ needs no decision by a person, and deletes nothing that holds content which exis
 
 from __future__ import annotations
 
-import os
 import shutil
 import stat
 import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +29,8 @@ from reverie.files.expected import render_expected_content
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
     HOOKS,
+    MEMORY,
+    SESSIONS,
     build_page_path,
     build_path,
     build_stem,
@@ -157,17 +158,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def to_relative_path(file: Path, path: Path) -> str:
-    """Return the path of a file within a folder, with `/`."""
-    return file.relative_to(path).as_posix()
-
-
 # -- folder checks --------------------------------------------------------------------------------
 
 
 _DRAFTS = (f".{DATABASE}.*.new*", ".rebuilding-*", ".recovering-*", ".repairing-*")
 _OTHERS = 0o077
-_ABANDONED_S = 600.0
+_ABANDONED_S = 24 * 3_600.0
 
 
 def check_folder(path: Path) -> Iterator[Finding]:
@@ -194,11 +190,6 @@ def _check_modes(path: Path) -> Iterator[Finding]:
         )
 
 
-def _iter_paths(folder: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
-        yield from (Path(place, name) for name in (*folders, *files))
-
-
 def _check_leftovers(path: Path) -> Iterator[Finding]:
     """Report unfinished files, and copies of the database, about which a person has to decide."""
     found = {
@@ -209,30 +200,23 @@ def _check_leftovers(path: Path) -> Iterator[Finding]:
         "old-backups": path.glob(UPGRADE_COPIES),
     }
     for code, files in found.items():
-        yield from list_things(code, (to_relative_path(file, path) for file in sorted(files)))
+        yield from list_things(code, (file.relative_to(path).as_posix() for file in sorted(files)))
 
 
 def _find_abandoned_drafts(path: Path) -> list[Path]:
     """Return unfinished databases that no process is working on any more."""
     limit = time.time() - _ABANDONED_S
-    return sorted(file for drafts in _DRAFTS for file in path.glob(drafts) if _read_mtime(file) < limit)
-
-
-def _read_mtime(file: Path) -> float:
-    """Return when a file, or anything in a folder, last changed."""
-    try:
-        return max(each.lstat().st_mtime for each in (file, *_iter_paths(file)))
-    except OSError:  # another process has just removed it
-        return time.time()
+    found = []
+    for file in (file for pattern in _DRAFTS for file in path.glob(pattern)):
+        with suppress(FileNotFoundError):  # another process has just removed it
+            found += [file] if file.lstat().st_mtime < limit else []
+    return sorted(found)
 
 
 def remove_leftovers(path: Path) -> None:
     """Remove unfinished databases that no process is working on any more."""
     for file in _find_abandoned_drafts(path):
-        if file.is_dir():
-            shutil.rmtree(file)
-        else:
-            file.unlink(missing_ok=True)
+        shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
 
 
 # -- a memory that cannot be opened ------------------------------------------------------------------------
@@ -263,9 +247,7 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
         error: The error of `Memory.open`. It is raised again if it says all: there was never a memory here, or it
             is only locked or closed to this user.
     """
-    files = sum(
-        1 for folder in ("memory", "sessions") for file in _iter_paths(path / folder) if file.is_file()
-    )
+    files = sum(file.is_file() for folder in (MEMORY, SESSIONS) for file in (path / folder).rglob("*"))
     log = path / f"{DATABASE}-wal"
     ways = ["bring back a backup of yours with `reverie recover`"]
     if files:

@@ -345,19 +345,8 @@ def get_owning_scope(value: Value | Entry) -> str:
 
 def _list_names(value: Value | Entry) -> list[str]:
     """Return the names of a thing and of what it belongs to, which are no content."""
-    match value:
-        case Turn():
-            return [value.session, value.scope]
-        case SessionState():
-            return [value.id, value.scope]
-        case Page():
-            return [value.name]
-        case Paragraph():
-            return [value.page]
-        case Record():
-            return [value.scope]
-        case Entry():
-            return []
+    names = [getattr(value, field, "") for field in ("scope", "session", "page")]
+    return [*names, value.id] if isinstance(value, SessionState | Page) else names
 
 
 # -- removal of matches ------------------------------------------------------------------------------

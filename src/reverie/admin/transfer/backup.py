@@ -226,7 +226,6 @@ class _Archive:
     Attributes:
         backup: The description in the manifest.
         names: The names of its files, without the manifest.
-        size: Number of bytes that these have when they are unpacked.
     """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
@@ -241,7 +240,6 @@ class _Archive:
             raise self._build_foreign_error(f"it holds {foreign[0]!r}, which no backup does")
         if DATABASE not in names or len(names) != len(set(names)):
             raise self._build_damaged_error("it does not hold one database")
-        self.size = sum(self._zip.getinfo(name).file_size for name in self.names)
         try:
             self.backup = Backup(
                 path=path,
@@ -403,11 +401,6 @@ def _open_store(database: Path) -> SQLiteStore:
 
 
 def _unpack(archive: _Archive, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if archive.size > free:
-        raise StoreUnavailable(
-            f"{str(folder.parent)!r} has {free:,} bytes of room, and {archive.size:,} are needed: make room"
-        )
     for name in archive.names:
         make_folder((folder / name).parent)
         with create_file(folder / name, overwrite=False) as written:

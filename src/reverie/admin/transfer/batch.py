@@ -7,7 +7,6 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
@@ -320,74 +319,59 @@ class ImportBatch:
     def _revise(self, state: SessionState, item: FoundTurns, left_out: Counter[Reason]) -> list[Turn]:
         """Bring a stored conversation to the path of a later export; return the turns to add.
 
-        The stored turns after the last common one are an abandoned branch, and go unless the conversation was continued
-        here. An export that is older than the last one changes nothing.
+        From the first that differs on, the stored turns are an abandoned branch, or have a later text. They go unless
+        the conversation was continued here. An export that is older than the last one changes nothing.
         """
         thread = self._met.get(("thread", state.id)) or tuple(self._store.turns(session=state.id))
         found = self._select_path(item, thread, left_out)
         before, now = (each.metadata.get(UPDATED_AT, "") for each in (state, item.state))
-        if "" < now < before:
-            known = {turn.id for turn in thread}
-            left_out.update("known" if turn.id in known else "differs" for turn in found)
-            return []
-        is_newer = "" < before < now
-        gone = _find_abandoned_branch(item, thread, found, is_newer=is_newer)
+        is_older = "" < now < before
+        gone = [] if is_older else _find_abandoned_branch(item, thread, found, is_newer="" < before < now)
         if gone and gone != list(thread[gone[0].position :]):
             left_out["differs"] += len(gone)
             gone = []
-        kept = {turn.id: turn for turn in thread[: len(thread) - len(gone)]}
-        updated: dict[str, Turn] = {}
-        for new in found:
-            if (old := kept.get(new.id)) is None:
-                continue
-            if _is_later(old, new, is_newer=is_newer) and not self._is_forgotten(new):
-                metadata = MappingProxyType({**old.metadata, **new.metadata})
-                updated[old.id] = replace(new, position=old.position, metadata=metadata)
-            else:
-                left_out["known"] += 1
+        kept = thread[: len(thread) - len(gone)]
+        known = {turn.id for turn in kept}
+        fresh = [turn for turn in found if turn.id not in known]
+        left_out["known"] += len(found) - len(fresh)
+        if is_older:
+            left_out["differs"] += len(fresh)
+            return []
         after = replace(state, metadata=MappingProxyType({**state.metadata, **item.state.metadata}))
         if gone and gone[0].position < state.window_start:
             after = replace(after, window_start=0, summary="")
-        self._put_revision(state, after, gone, kept, updated)
-        fresh = [turn for turn in found if turn.id not in kept]
+        self._put_revision(state, after, gone, fresh)
+        self._met["session", state.id], self._met["thread", state.id] = after, kept
+        self._following[state.id] = len(kept)
+        old, new = ({turn.id for turn in turns} for turns in (gone, fresh))
         renamed = {name for name, text in after.metadata.items() if text != state.metadata.get(name)}
-        if gone or updated or renamed - {UPDATED_AT}:
-            old_ids, new_ids = ({turn.id for turn in turns} for turns in (gone, fresh))
+        if gone or renamed - {UPDATED_AT}:
             self.revised.append(
                 Revision(
                     session=state.id,
                     place=item.place,
-                    withdrawn=len(old_ids - new_ids),
-                    updated=len(updated),
-                    added=len(new_ids - old_ids),
+                    withdrawn=len(old - new),
+                    updated=len(old & new),
+                    added=len(new - old),
                     metadata=tuple(sorted(renamed - {UPDATED_AT})),
                 )
             )
         return fresh
 
     def _put_revision(
-        self,
-        state: SessionState,
-        after: SessionState,
-        gone: Sequence[Turn],
-        kept: Mapping[str, Turn],
-        updated: Mapping[str, Turn],
+        self, before: SessionState, after: SessionState, gone: Sequence[Turn], fresh: Sequence[Turn]
     ) -> None:
         """Change a stored conversation, the notes about its turns, and the cursors that count them."""
-        changed: dict[str, Turn | None] = {**dict.fromkeys(turn.id for turn in gone), **updated}
-        stored = {turn.id: changed[turn.id] for turn in self._store.turns(list(changed))}
+        texts = {turn.id: turn for turn in fresh}
+        stored = {turn.id: texts.get(turn.id) for turn in self._store.turns([turn.id for turn in gone])}
         self._edits += [
-            *([Change(before=state, after=after)] if after != state else ()),
-            *(Change(before=kept[name], after=new) for name, new in updated.items()),
+            *([Change(before=before, after=after)] if after != before else ()),
             *(Change(before=turn, after=None) for turn in reversed(gone)),
-            *(build_note_rewrites(self._store, state.id, stored) if stored else []),
+            *(build_note_rewrites(self._store, before.id, stored) if stored else []),
         ]
         if gone:
             builders = (build_shown_cursor, build_cursor_name, build_remembered_cursor, build_history_cursor)
-            self.cursors |= {build(state.id): None for build in builders}
-        self._met["session", state.id] = after
-        self._met["thread", state.id] = tuple(updated.get(name, turn) for name, turn in kept.items())
-        self._following[state.id] = len(kept)
+            self.cursors |= {build(before.id): None for build in builders}
 
     def _select_path(self, item: FoundTurns, thread: Sequence[Turn], left_out: Counter[Reason]) -> list[Turn]:
         """Return the turns of an export without forgotten and repeated ones."""
@@ -554,9 +538,12 @@ def _find_abandoned_branch(
         is_newer: Whether the export says that it is newer.
     """
     path = [turn for turn in thread if turn.content == FORGOTTEN or _is_imported(turn, item.form)]
-    pairs = zip(path, found, strict=False)
-    common = sum(1 for _ in takewhile(lambda pair: pair[0].id == pair[1].id, pairs))
-    is_path = common > 0 or item.is_whole
+    common = 0
+    for old, new in zip(path, found, strict=False):
+        if old.id != new.id or _is_later(old, new, is_newer=is_newer):
+            break
+        common += 1
+    is_path = common > 0 or item.is_whole or bool(path and found and path[0].id == found[0].id)
     is_branch = common < len(found) or (item.is_whole and is_newer)
     return path[common:] if is_path and is_branch else []
 
