@@ -94,7 +94,7 @@ class RepairReport:
     lost: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """Health of the server of a memory, as this process sees it.
 
@@ -318,24 +318,19 @@ class Conditions(ABC):
         self._conditions.append(condition)
         self.values += values
 
-    def add_span(self, column: str, earliest: datetime | None, latest: datetime | None) -> None:
-        """Add that a time is not before or after another one."""
-        for comparison, moment in ((">=", earliest), ("<=", latest)):
+    def add_span(
+        self, column: str, earliest: datetime | None, latest: datetime | None, until: str = "<="
+    ) -> None:
+        """Add that a time is not before or after another one; with `<`, that it is before the latter."""
+        for comparison, moment in ((">=", earliest), (until, latest)):
             if moment is not None:
                 self.add(f"{column} {comparison} ?", to_microseconds(moment))
-
-    def add_times(self, column: str, wanted: Filter) -> None:
-        """Add that a time lies between those of the filter."""
-        if wanted.created_after is not None:
-            self.add(f"{column} >= ?", to_microseconds(wanted.created_after))
-        if wanted.created_before is not None:
-            self.add(f"{column} < ?", to_microseconds(wanted.created_before))
 
     def add_record_filter(self, wanted: Filter, containing: str | None = None) -> None:
         """Add the restrictions of a filter to records, and that their content has a text."""
         if wanted.only_turns:
             self.add("false")
-        self.add_times(self.created_at, wanted)
+        self.add_span(self.created_at, wanted.created_after, wanted.created_before, "<")
         if wanted.archived is not None:
             self.add(f"it.archived_at IS {'NOT ' if wanted.archived else ''}NULL")
         if wanted.scopes is not None:
@@ -374,7 +369,7 @@ class Conditions(ABC):
             self.add_any("it.scope", wanted.scopes)
         if wanted.roles:
             self.add_any(self.role, wanted.roles)
-        self.add_times("it.at", wanted)
+        self.add_span("it.at", wanted.created_after, wanted.created_before, "<")
         if wanted.sessions:
             self.add_sessions(wanted.sessions)
         if containing is not None:

@@ -237,22 +237,12 @@ class TableCodec(RowCodec[T]):
     Attributes:
         subject: Which kind of thing it keeps.
         name: Its name in SQL.
-        analysed: Whether the columns of the analysis stand beside them.
     """
 
-    def __init__(
-        self,
-        kind: type[T],
-        columns: tuple[Column, ...],
-        subject: Subject,
-        name: str,
-        *,
-        analysed: bool = True,
-    ) -> None:
+    def __init__(self, kind: type[T], columns: tuple[Column, ...], subject: Subject, name: str) -> None:
         super().__init__(kind, columns)
         self.subject = subject
         self.name = name
-        self.analysed = analysed
 
     @cached_property
     def source(self) -> str:
@@ -353,14 +343,12 @@ SESSIONS = TableCodec(
     ),
     "session",
     "sessions",
-    analysed=False,
 )
 PAGES = TableCodec(
     Page,
     (Column("id", _TEXT, field="name"), Column("updated_at", _MOMENT), Column("content", _TEXT)),
     "page",
     "pages",
-    analysed=False,
 )
 PARAGRAPHS = TableCodec(
     Paragraph,

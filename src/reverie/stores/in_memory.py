@@ -56,7 +56,7 @@ class _MemoryConnections(Connections):
     """
 
     def __init__(self, prepare: Callable[[], None] | None) -> None:
-        super().__init__()
+        self._thread = threading.local()
         self._prepare = prepare
         self._lock = threading.RLock()
         self._live = _State()

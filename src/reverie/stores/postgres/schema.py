@@ -270,19 +270,14 @@ _MISSING = (
 )
 _OPEN = (
     (
-        "table reverie.{}: row-level security is not forced, so memories are not kept apart",
-        "run ALTER TABLE reverie.{0} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
-        "SELECT relname FROM pg_class WHERE relnamespace = 'reverie'::regnamespace AND relkind IN ('r', 'p') "
-        "AND relname NOT IN ('space', 'migration', 'work', 'worker') "
-        "AND NOT (relrowsecurity AND relforcerowsecurity) ORDER BY 1",
-    ),
-    (
-        "table reverie.{}: its row-level security is not Reverie's, so memories are not kept apart",
-        "drop all policies of reverie.{0}, and run CREATE POLICY one_memory ON reverie.{0} "
-        "USING (space = current_setting('reverie.space')::integer)",
+        "table reverie.{}: its row-level security is off or not Reverie's, so memories are not kept apart",
+        "run DROP POLICY IF EXISTS one_memory ON reverie.{0}; CREATE POLICY one_memory ON reverie.{0} "
+        "USING (space = current_setting('reverie.space')::integer); ALTER TABLE reverie.{0} ENABLE ROW LEVEL "
+        "SECURITY, FORCE ROW LEVEL SECURITY; and drop the other policies of the table",
         "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_policy AS p ON p.polrelid = c.oid "
         "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') "
-        "AND c.relname NOT IN ('space', 'migration', 'work', 'worker') GROUP BY c.relname HAVING count(p.oid) <> 1 "
+        "AND c.relname NOT IN ('space', 'migration', 'work', 'worker') GROUP BY c.oid, c.relname "
+        "HAVING NOT (c.relrowsecurity AND c.relforcerowsecurity) OR count(p.oid) <> 1 "
         "OR min(pg_get_expr(p.polqual, p.polrelid)) <> "
         "'(space = (current_setting(''reverie.space''::text))::integer)' "
         "OR bool_or(p.polwithcheck IS NOT NULL) ORDER BY 1",
@@ -401,10 +396,12 @@ _STATUS = """
         (SELECT count(*) FROM reverie.space),
         (SELECT count(*) FROM reverie.worker WHERE seen_at > clock_timestamp() - interval '1 minute'),
         count(*) FILTER (WHERE due_at <= clock_timestamp()),
-        coalesce(extract(epoch FROM clock_timestamp() - min(due_at) FILTER (WHERE due_at <= clock_timestamp())), 0),
+        round(coalesce(
+            extract(epoch FROM clock_timestamp() - min(due_at) FILTER (WHERE due_at <= clock_timestamp())), 0
+        ), 1)::double precision,
         count(*) FILTER (WHERE failures > 0),
         (SELECT count(*) FROM pg_stat_replication),
-        (SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication)
+        (SELECT extract(epoch FROM max(replay_lag))::double precision FROM pg_stat_replication)
     FROM reverie.work
 """
 
@@ -415,21 +412,8 @@ def read_status(connections: PostgresConnections) -> ServerStatus:
     begun = time.perf_counter()
     connections.call("SELECT 1")
     seconds = time.perf_counter() - begun
-    version, memories, workers, due, waited, failing, standbys, lag = row
     pool = connections.read_pool_figures()
-    return ServerStatus(
-        version=version,
-        round_trip_ms=round(seconds * 1000, 2),
-        connections=pool.get("pool_size", 0),
-        idle_connections=pool.get("pool_available", 0),
-        most_connections=pool["pool_max"],
-        waiting_calls=pool.get("requests_waiting", 0),
-        lost_connections=pool.get("connections_lost", 0) + pool.get("connections_errors", 0),
-        memories=memories,
-        workers=workers,
-        due=due,
-        due_for_s=round(float(waited), 1),
-        failing=failing,
-        standbys=standbys,
-        standby_lag_s=None if lag is None else float(lag),
-    )
+    lost = pool.get("connections_lost", 0) + pool.get("connections_errors", 0)
+    counted = (pool.get(name, 0) for name in ("pool_size", "pool_available", "pool_max", "requests_waiting"))
+    figures = (row[0], round(seconds * 1000, 2), *counted, lost, *row[1:])  # in the order of the fields
+    return ServerStatus(*figures)

@@ -10,9 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -86,31 +84,24 @@ class View:
         self.sequence: int | None = None
 
 
-class Connections(ABC):
-    """Connections to one database: what a thread sees of it."""
+class Connections:
+    """Connections to one file.
 
-    def __init__(self) -> None:
+    Args:
+        path: The file, of today's version.
+        patience: How many seconds to wait for others that write.
+    """
+
+    def __init__(self, path: Path, *, patience: float) -> None:
         self._thread = threading.local()
-
-    @abstractmethod
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return all rows of a query."""
-
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a context with a connection that sees one state until the block ends."""
-
-    @abstractmethod
-    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Return a context with the writing connection in a transaction, which is rolled back on an error."""
-
-    @abstractmethod
-    def scrub(self) -> bool:
-        """Remove what was deleted from free space and logs; return False if others prevented that."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connections; any other use afterwards raises `StoreUnavailable`."""
+        self._path = path
+        self._patience = patience
+        self._closed = False
+        self._file = get_file_identity(path)
+        # Without a log, SQLite opens a file that cannot be written only as one that nobody changes.
+        self._unchanging = _read_file_version(path) if is_read_only(path) else None
+        self._own = _ProcessConnections()
+        close_for_forks(self)
 
     @property
     def view(self) -> View | None:
@@ -150,26 +141,6 @@ class Connections(ABC):
             return self.rows(sql, values)
         finally:
             self._thread.view = view
-
-
-class ConnectionPool(Connections):
-    """Connections to one file.
-
-    Args:
-        path: The file, of today's version.
-        patience: How many seconds to wait for others that write.
-    """
-
-    def __init__(self, path: Path, *, patience: float) -> None:
-        super().__init__()
-        self._path = path
-        self._patience = patience
-        self._closed = False
-        self._file = get_file_identity(path)
-        # Without a log, SQLite opens a file that cannot be written only as one that nobody changes.
-        self._unchanging = _read_file_version(path) if is_read_only(path) else None
-        self._own = _ProcessConnections()
-        close_for_forks(self)
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query."""

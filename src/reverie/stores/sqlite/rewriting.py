@@ -53,7 +53,7 @@ from reverie.stores.codec import (
     to_document,
 )
 from reverie.stores.sqlite.check import find_problems, validate_value
-from reverie.stores.sqlite.connections import ConnectionPool
+from reverie.stores.sqlite.connections import Connections
 from reverie.stores.sqlite.damage import LOST, MAGIC, DamagedFile, Row
 from reverie.stores.sqlite.database_file import (
     VERSION,
@@ -599,7 +599,7 @@ class SQLiteCopyTarget:
 
     def _open(self) -> None:
         prepare(self.draft)
-        self._connections = ConnectionPool(self.draft, patience=_PATIENCE_S)
+        self._connections = Connections(self.draft, patience=_PATIENCE_S)
 
     def write_rows(self, rows: Sequence[CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""

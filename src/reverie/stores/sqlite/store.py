@@ -35,7 +35,7 @@ from reverie.stores.codec import (
 )
 from reverie.stores.forks import using_connections
 from reverie.stores.protocol import CommitOptions, Store
-from reverie.stores.sqlite.connections import ConnectionPool, Connections, is_read_only
+from reverie.stores.sqlite.connections import Connections, is_read_only
 from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
 from reverie.stores.sqlite.reading import (
@@ -120,7 +120,7 @@ class SQLiteStore(Store):
         self._open()
 
     def _open(self) -> None:
-        self._connections: Connections = ConnectionPool(self.path, patience=self._patience)
+        self._connections = Connections(self.path, patience=self._patience)
         self._derived = DerivedDatabase(
             self._passages, analyse=self._analyse, is_kept=not is_read_only(self.path)
         )
