@@ -68,13 +68,6 @@ def small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(folder, "QUICK_S", 60.0)
 
 
-def middle(patch: pytest.MonkeyPatch) -> None:
-    """As with a thousand files: all of them are looked at by a turn, but not by every turn."""
-    patch.setattr(folder, "FREE_S", -1.0)
-    patch.setattr(folder, "QUICK_S", 60.0)
-    patch.setattr(folder, "SHARE", 1e-6)
-
-
 def large(patch: pytest.MonkeyPatch) -> None:
     """As with very many files: all of them are looked at in the background only."""
     patch.setattr(folder, "FREE_S", -1.0)

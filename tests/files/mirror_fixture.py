@@ -14,7 +14,6 @@ from reverie.domain.text.ids import generate_id
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import (
-    DRAFTS,
     Layout,
     build_path,
     build_stem,
@@ -33,7 +32,6 @@ from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
-    make_change,
     make_record,
     make_session,
     make_time,
@@ -165,22 +163,3 @@ def assert_files_match(mirrored_folder: MirroredFolder) -> None:
         assert (written.size, written.mtime_ns) == (seen.st_size, seen.st_mtime_ns), path
     assert mirrored_folder.state.due() == []
     assert mirrored_folder.mirror.count_pending_changes() == 0
-
-
-__all__ = [
-    "DRAFTS",
-    "HOUR",
-    "MirroredFolder",
-    "assert_files_match",
-    "make_additions",
-    "make_change",
-    "make_page",
-    "make_paragraph",
-    "make_record",
-    "make_session",
-    "make_time",
-    "make_turn",
-    "read_all_files",
-    "render_all_files",
-    "write_samples",
-]

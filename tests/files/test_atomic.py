@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -175,31 +172,3 @@ def test_an_edit_just_before_the_removal_is_put_back(
     monkeypatch.setattr(os, "rename", late)
     assert not disk.remove(FILE, seen)
     assert (root / FILE).read_bytes() == b"theirs\n"
-
-
-def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
-    script = f"""
-        import resource, signal
-        from pathlib import Path
-        from reverie.files.atomic import AtomicFolder
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        disk = AtomicFolder(Path({str(root)!r}))
-        seen = disk.create({FILE!r}, b"x" * 6000)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
-        for act in (disk.append, disk.replace):
-            try:
-                act({FILE!r}, b"y" * 20000, seen)
-            except OSError as error:
-                print(error.errno)
-        assert disk.stat({FILE!r})[0] == 6000
-        try:
-            disk.create("memory/2.json", b"z" * 20000)
-        except OSError as error:
-            print(error.errno)
-    """
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
-    )
-    assert (ran.returncode, ran.stdout.split()) == (0, [str(errno.EFBIG)] * 3), ran.stderr
-    assert (root / FILE).read_bytes() == b"x" * 6000
-    assert not (root / "memory/2.json").exists()

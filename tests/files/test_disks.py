@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reverie import Memory, StoreUnavailable
 from reverie.files.state import FileState, StateUnavailable
-from tests.support.rights import without_rights_of_root
 
 ADVICE = "the disk is full: free some space and retry"
 
@@ -59,24 +58,3 @@ def test_a_backup_onto_a_full_disk_names_the_backup(disk: Path, tmp_path: Path) 
             memory.admin.backup(target)
         memory.save("Bo lives in Rome")
     assert [file.name for file in disk.iterdir()] == ["filler"]
-
-
-def test_a_folder_that_may_not_be_read_is_not_said_to_be_removed(tmp_path: Path) -> None:
-    root = tmp_path / "memory"
-    with Memory.open(root, embedder="none") as memory, without_rights_of_root():
-        memory.save("Ana lives in Porto")
-        assert memory.folder is not None
-        memory.folder.flush()
-        root.chmod(0)
-        try:
-            calls: list[Callable[[], object]] = [memory.list, memory.admin.check, lambda: memory.save("Bo")]
-            for call in calls:
-                with pytest.raises(StoreUnavailable, match=r"cannot be read \(Permission denied\)"):
-                    call()
-            assert "Permission denied" in memory.folder.take_in().failure
-            assert "Permission denied" in str(memory.folder.problems())
-            with pytest.raises(StoreUnavailable, match="see that you may use its folder"):
-                Memory.open(root, embedder="none")
-        finally:
-            root.chmod(0o700)
-        assert [record.content for record in memory.list()] == ["Ana lives in Porto"]

@@ -9,15 +9,12 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reverie import Memory, Settings
-from reverie.files import folder
-from reverie.files import mirror as writer
 from tests.files.kept_folder_fixture import KeptFolder
 from tests.files.mirror_fixture import (
     assert_files_match,
@@ -124,53 +121,6 @@ def test_a_failed_write_is_a_problem_until_it_is_made_good(
 
 
 # -- the background ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Much to be written is more than ten changes; each batch waits to be let on."""
-    monkeypatch.setattr(folder, "AT_ONCE", 10)
-    monkeypatch.setattr(writer, "_BATCH", 5)
-    monkeypatch.setattr(folder, "_BATCHES", 1)
-    gate = threading.Semaphore(0)
-    real = writer._Batch.follow
-
-    def follow(self: writer._Batch, *args: object) -> bool:
-        if threading.current_thread().name == "reverie-files":
-            gate.acquire(timeout=20)
-        return real(self, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(writer._Batch, "follow", follow)
-
-    def let_on() -> None:
-        gate.release(1_000)
-
-    return let_on
-
-
-def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(
-    tmp_path: Path, slow: Callable[[], None]
-) -> None:
-    kept_folder = KeptFolder(tmp_path / "memory")
-    for number in range(1, 200):
-        kept_folder.commit(make_additions(make_record(number)))
-    kept_folder.folder.start()
-    time.sleep(0.05)
-    closing = threading.Thread(target=kept_folder.folder.close)
-    closing.start()
-    time.sleep(0.05)
-    slow()
-    closing.join(30)
-    assert not closing.is_alive()
-    assert len(read_all_files(kept_folder.root)) < 100
-    kept_folder.change_store(make_additions(make_record(500)))  # after closing, nothing happens
-    kept_folder.folder.refresh()
-    kept_folder.folder.sync()
-    kept_folder.open()
-    kept_folder.folder.start()
-    assert kept_folder.folder.flush()
-    assert_files_match(kept_folder)
-    kept_folder.close()
 
 
 def test_there_is_no_thread_when_there_is_nothing_to_do(kept_folder: KeptFolder) -> None:

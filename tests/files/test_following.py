@@ -95,19 +95,6 @@ def test_earlier_words_and_places_leave_the_files_at_once(late: KeptFolder) -> N
     assert b"forgotten" not in b"".join(read_all_files(late.root).values())
 
 
-def test_closing_writes_changes_that_were_published_out_of_order(late: KeptFolder) -> None:
-    first, second = (late.commit(make_additions(make_record(number))) for number in (60, 61))
-    late.folder.notice(first)
-    assert late.folder.flush()
-    third = late.commit(make_additions(make_record(62)))
-    late.folder.notice(third)
-    late.folder.notice(second)
-    late.folder.close()
-    late.open()
-    assert (late.root / "memory/00000000003e.json").exists()
-    assert_files_match(late)
-
-
 _UNCLOSED = """
 import atexit, os, signal, sys
 from reverie import Memory

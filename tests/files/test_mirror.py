@@ -69,24 +69,6 @@ def test_everything_is_written_after_the_commit(mirrored_folder: MirroredFolder)
     )
 
 
-@BOTH
-def test_a_record_moves_with_its_category_and_into_the_archive(mirrored_folder: MirroredFolder) -> None:
-    here = make_record(1, category="a/b")
-    mirrored_folder.commit_and_mirror(make_additions(here))
-    there = replace(here, category="c")
-    mirrored_folder.commit_and_mirror(make_change(here, there))
-    assert_files_match(mirrored_folder)
-    assert not [*(mirrored_folder.root / "memory").glob("a"), *(mirrored_folder.root / "memory").glob("*/a")]
-    archived = replace(there, archived_at=NOW)
-    mirrored_folder.commit_and_mirror(make_change(there, archived))
-    assert_files_match(mirrored_folder)
-    assert not list((mirrored_folder.root / "memory").glob("[!.]*"))
-    mirrored_folder.commit_and_mirror(make_change(archived, there))
-    mirrored_folder.commit_and_mirror(make_removals(there))
-    assert_files_match(mirrored_folder)
-    assert not (mirrored_folder.root / "memory/.archive").exists()
-
-
 def test_turns_and_paragraphs_are_added_to_their_files(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
     paths = ("sessions/telegram:1.jsonl", "memory/HISTORY.md")

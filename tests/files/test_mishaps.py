@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.text.shingles import PhraseMatcher
+from reverie.domain.change import Change
 from reverie.files.layout import build_path, render_record
 from reverie.files.mirror import FILES_FAILED
-from reverie.files.scan import FileRemnants, scrub_files
 from reverie.files.state import FileRecord, compute_checksum
 from tests.files.mirror_fixture import (
     MirroredFolder,
@@ -32,7 +31,6 @@ from tests.support.contract.factories import (
     make_record,
     make_removals,
     make_session,
-    make_time,
     make_turn,
 )
 
@@ -50,76 +48,30 @@ def mirrored_folder(tmp_path: Path) -> Iterator[MirroredFolder]:
 
 # -- hand edits --------------------------------------------------------------------------------------------
 
-EDITS: list[tuple[str, Callable[[MirroredFolder], object]]] = [
+EDITS: list[tuple[str, list[Change]]] = [
     (
         "memory/000000000002.json",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
-            make_change(make_record(2), replace(make_record(2), content="By the program"))
-        ),
+        make_change(make_record(2), replace(make_record(2), content="By the program")),
     ),
-    (
-        "memory/000000000002.json",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(make_removals(make_record(2))),
-    ),
-    (
-        "memory/000000000002.json",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
-            make_change(make_record(2), make_record(2, category="else"))
-        ),
-    ),
-    (
-        "memory/MEMORY.md",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
-            make_change(make_page(), make_page("By the program\n"))
-        ),
-    ),
-    (
-        "memory/HISTORY.md",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(make_additions(make_paragraph(9))),
-    ),
-    (
-        "memory/2026-03-01.md",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
-            make_additions(make_paragraph(9, "2026-03-01.md"))
-        ),
-    ),
-    (
-        "sessions/telegram:1.jsonl",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"))),
-    ),
-    (
-        "memory/episodic/2026-03-01.md",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
-            make_additions(make_record(7, layer="episodic", created_at=make_time(7)))
-        ),
-    ),
-    (
-        "memory/episodic/2026-03-01.md",
-        lambda mirrored_folder: mirrored_folder.commit_and_mirror(
-            make_removals(make_record(4, layer="episodic", kind="event"))
-        ),
-    ),
+    ("memory/000000000002.json", make_change(make_record(2), make_record(2, category="else"))),
+    ("memory/MEMORY.md", make_change(make_page(), make_page("By the program\n"))),
+    ("memory/HISTORY.md", make_additions(make_paragraph(9))),
+    ("sessions/telegram:1.jsonl", make_additions(make_turn(2, "telegram:1"))),
+    ("memory/episodic/2026-03-01.md", make_removals(make_record(4, layer="episodic", kind="event"))),
 ]
 
 
-def open_for_each_edit(
-    folder: Path,
-) -> Iterator[tuple[MirroredFolder, str, Callable[[MirroredFolder], object]]]:
-    for number, (path, change) in enumerate(EDITS):
-        opened = MirroredFolder(folder / str(number))
-        yield opened, path, change
-        opened.close()
-
-
 def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> None:
-    for mirrored_folder, path, change in open_for_each_edit(tmp_path):
+    for number, (path, changes) in enumerate(EDITS):
+        mirrored_folder = MirroredFolder(tmp_path / str(number))
         write_samples(mirrored_folder)
         file = mirrored_folder.root / path
         edited = file.read_bytes().replace(b"1", b"one", 1) + b"By hand\n"
         file.write_bytes(edited)
-        change(mirrored_folder)
+        mirrored_folder.commit_and_mirror(changes)
         if path.startswith("sessions/"):  # nothing of a person's is kept there
             assert_files_match(mirrored_folder)
+            mirrored_folder.close()
             continue
         assert file.read_bytes() == edited
         assert mirrored_folder.state.due() == [path]
@@ -132,6 +84,7 @@ def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> N
             ledger.mark_due([path])
         mirrored_folder.mirror.write()
         assert_files_match(mirrored_folder)
+        mirrored_folder.close()
 
 
 # -- interrupted -------------------------------------------------------------------------------------------
@@ -244,43 +197,3 @@ def test_a_record_that_cannot_be_read_costs_the_others_nothing(mirrored_folder: 
 
 
 # -- erasure -----------------------------------------------------------------------------------------------
-
-
-def test_an_erasure_goes_on_when_files_vanish_while_it_looks_through_them(
-    mirrored_folder: MirroredFolder,
-) -> None:
-    write_samples(mirrored_folder)
-    drafts = [mirrored_folder.root / f"memory/{name}.txt" for name in "abc"]
-    for draft in drafts:
-        draft.write_text("nothing of that")
-
-    class Vanishing(PhraseMatcher):
-        def has_match(self, text: str) -> bool:
-            for draft in drafts:
-                draft.unlink(missing_ok=True)
-            return super().has_match(text)
-
-    found = scrub_files(
-        mirrored_folder.root, mirrored_folder.state, Vanishing.of([("ada",)]), records=(), sessions=()
-    )
-    assert found == FileRemnants([], [])
-
-
-def test_an_erasure_looks_into_folders_however_deep(mirrored_folder: MirroredFolder) -> None:
-    write_samples(mirrored_folder)
-    deep = mirrored_folder.root / "memory"
-    for _ in range(1_100):
-        deep /= "d"
-        deep.mkdir()
-    left = deep / "x.txt"
-    left.write_text("Ada was here")
-    try:
-        found = scrub_files(
-            mirrored_folder.root, mirrored_folder.state, PhraseMatcher.of([("ada",)]), records=(), sessions=()
-        )
-        assert found.left == [left.relative_to(mirrored_folder.root).as_posix()]
-    finally:  # pytest removes folders by recursion
-        left.unlink()
-        while deep.name == "d":
-            deep.rmdir()
-            deep = deep.parent

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from reverie.domain.conversation import validate_session_id
 from reverie.domain.errors import InvalidInput
+from reverie.files.layout import build_stem
 from reverie.files.names import LONGEST_NAME, build_file_name, parse_session_id, resolve_path
+from tests.support.contract.factories import make_record
 
 anything = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200
@@ -105,6 +107,11 @@ def test_a_long_name_is_cut_and_keeps_apart_what_differs_at_its_end() -> None:
     assert len(names) == 3
     assert all(len(name) <= LONGEST_NAME and name.startswith("channel:xxx") for name in names)
     assert all(parse_session_id(name) is None for name in names)
+
+
+def test_the_page_of_a_category_has_no_name_that_a_system_keeps_or_confuses() -> None:
+    for category, stem in (("D_1/Ünter", "d_1/ünter"), ("con/aux x", "con~/aux x")):
+        assert build_stem(make_record(category=category), "pages") == f"memory/records/{stem}"
 
 
 def test_only_a_tilde_at_the_beginning_is_a_home_directory(

@@ -11,22 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.conversation import ROLES, SessionState, ToolCall, Turn, validate_turn
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import Paragraph
-from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record, validate_record
+from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import generate_id
 from reverie.files import parsing
 from reverie.files.layout import (
-    build_path,
     parse_path,
     render_lines,
-    render_log,
-    render_record,
     render_session,
 )
-from tests.support.contract.factories import NOW, make_record, make_session, make_turn
+from tests.support.contract.factories import NOW, make_record, make_session
 
 RECORD = "memory/notes/000000000001.json"
 DAY = "memory/episodic/2026-03-01.md"
@@ -95,18 +91,6 @@ RECORDS = st.builds(
 )
 
 
-@given(made=RECORDS)
-def test_a_record_comes_back_from_its_file_exactly(made: Record) -> None:
-    validate_record(made)
-    found = parsing.read_record(build_path(made), render_record(made))
-    place = parse_path(build_path(made)) or parse_path(RECORD)
-    assert place is not None
-    again = parsing.build_record(found, id=made.id, base=None, place=place, now=NOW)
-    assert again == made
-    assert render_record(again) == render_record(made)
-    assert found["id"] == made.id
-
-
 @given(made=st.lists(RECORDS, max_size=3, unique_by=lambda each: each.content))
 def test_a_page_of_records_comes_back_exactly(made: list[Record]) -> None:
     records = [replace(each, id=f"{n:012x}") for n, each in enumerate(made)]
@@ -121,56 +105,6 @@ def test_a_page_of_records_comes_back_exactly(made: list[Record]) -> None:
             for row in rows
         ]
         assert again == records
-
-
-TURNS = st.builds(
-    make_turn,
-    role=st.sampled_from(ROLES),
-    content=WORDS,
-    at=MOMENTS,
-    speaker=TEXT,
-    metadata=METADATA,
-)
-STATES = st.builds(
-    make_session,
-    status=st.sampled_from(["active", "paused", "terminated"]),
-    created_at=MOMENTS,
-    summary=TEXT,
-    metadata=METADATA,
-)
-
-
-@given(state=STATES, turns=st.lists(TURNS, max_size=4), calls=st.booleans())
-def test_a_session_comes_back_exactly(state: SessionState, turns: list[Turn], calls: bool) -> None:
-    from dataclasses import replace
-
-    said = [replace(each, id=f"{n:012x}", position=n) for n, each in enumerate(turns)]
-    if calls and said and said[0].role == "assistant":
-        said[0] = replace(said[0], tool_calls=(ToolCall(id="1", name="look", arguments='{"a": 1}'),))
-    for each in said:
-        validate_turn(each)
-    assert read_session(CHAT, render_session(state, said)) == (state, said, [])
-
-
-PARAGRAPH = st.text(
-    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=9
-)
-
-
-@given(texts=st.lists(st.lists(PARAGRAPH, min_size=1, max_size=3), max_size=5))
-def test_a_log_comes_back_paragraph_by_paragraph(texts: list[list[str]]) -> None:
-    for name, between in (("HISTORY.md", "\n"), ("2026-03-01.md", " ")):
-        said = [between.join(words) for words in texts]
-        made = [
-            Paragraph(id=f"{n:012x}", page=name, position=float(n), at=NOW, content=each)
-            for n, each in enumerate(said)
-        ]
-        assert parsing.read_log(f"memory/{name}", render_log(name, made)) == said
-
-
-@given(text=TEXT.map(lambda each: each.lstrip("\ufeff")))
-def test_a_page_comes_back_exactly(text: str) -> None:
-    assert parsing.read_page("memory/MEMORY.md", text.encode(), was=text) == text
 
 
 # -- what is accepted ----------------------------------------------------------------------------------------
@@ -222,32 +156,21 @@ def test_the_moment_of_a_paragraph() -> None:
 def test_a_broken_record() -> None:
     for text, said in [
         ("", "it is empty"),
-        ("  \n", "it is empty"),
         (b"\0" * 100, "nothing but zero bytes"),
         ('{"content": "x",', "line 1, column 17: it ends in the middle"),
-        ('{"content": "x', "line 1, column 13: it ends in the middle"),
         (
             '{\n  "content": "x"\n  "kind": "fact"\n}',
             "line 3, column 3: it is not JSON: expecting ',' delimiter",
         ),
-        ('{"content": "x"} trailing', "line 1, column 18: it is not JSON: extra data"),
-        ('{"content": "line\nend"}', "line 1, column 18: it is not JSON: invalid control character"),
         ("[1, 2]", "it is a list: it should be one JSON object"),
-        ('"text"', "it is text: it should be one JSON object"),
-        ("null", "it is null"),
         ('{"contents": "x"}', "unknown field 'contents': use id, content, "),
         ('{"content": "x", "content": "y"}', "the field 'content' stands there twice"),
-        ('{"metadata": {"a": "1", "a": "2"}}', "the field 'a' stands there twice"),
         ('{"content": 5}', "the field 'content' is a number: it should be text"),
-        ('{"content": null}', "the field 'content' is null: it should be text"),
         ('{"tags": "abc"}', "the field 'tags' is text: it should be a list of texts"),
         ('{"tags": [1]}', "the field 'tags' is a list: it should be a list of texts"),
-        ('{"metadata": [["a", "b"]]}', "the field 'metadata' is a list: it should be an object"),
         ('{"metadata": {"a": 1}}', "the field 'metadata' is an object: it should be an object of texts"),
         ('{"pinned": "yes"}', "the field 'pinned' is text: it should be true or false"),
-        ('{"pinned": 1}', "the field 'pinned' is a number"),
         ('{"confidence": true}', "the field 'confidence' is true or false: it should be a number"),
-        ('{"seen_count": 1.5}', "'seen_count' is a number: it should be a whole number"),
         ('{"seen_count": 99999999999999999999}', "'seen_count' is a number: it should be a whole number"),
         ('{"seen_count": ' + "9" * 5000 + "}", "not JSON that can be read"),
         ("[" * 100_000, "not JSON that can be read"),

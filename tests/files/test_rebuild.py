@@ -6,11 +6,9 @@ import json
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +31,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.tombstones import KEY, make_key, tombstone_keys
+from reverie.stores.tombstones import make_key, tombstone_keys
 from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
@@ -312,22 +310,6 @@ def test_what_was_forgotten_does_not_come_back(folder: Path, readable: bool) -> 
             assert edited_folder.store.records([gone.id]) == []
     else:
         assert "does not tell what was forgotten" in rebuilt.notes[0]
-
-
-def test_a_damaged_key_of_what_was_forgotten_is_named(folder: Path) -> None:
-    with open_edited_folder(folder) as edited_folder:
-        fill(edited_folder)
-        make_key(edited_folder.store, at=NOW)
-        edited_folder.store.erase([], actor="owner", at=NOW, tombstones=["mark"])
-    with closing(sqlite3.connect(folder / "reverie.db")) as file, file:
-        file.execute("UPDATE cursors SET value = 'zz' WHERE name = ?", (KEY,))
-    with open_edited_folder(folder) as edited_folder:
-        edited_folder.write("memory/new.json", '{"content": "New"}')
-        (problem,) = edited_folder.sync().problems
-        assert "cannot be read" in problem.why
-    rebuilt = again(folder, force=True)
-    assert rebuilt.records == 7
-    assert "does not tell what was forgotten" in rebuilt.notes[0]
 
 
 def test_what_its_owner_saved_again_after_forgetting_it_comes_back(folder: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,58 +48,40 @@ def test_the_file_is_for_its_owner_alone_whatever_the_umask(tmp_path: Path, umas
     assert modes == {0o600}
 
 
-def a_text(file: Path) -> None:
-    file.write_bytes(b"no database" * 1000)
-
-
 def another_program(file: Path) -> None:
-    with sqlite3.connect(file) as other:
+    file.unlink()
+    with contextlib.closing(sqlite3.connect(file)) as other:
         other.execute("CREATE TABLE files (x)")
-    other.close()
-
-
-def a_newer_version(file: Path) -> None:
-    with sqlite3.connect(file) as other:
-        other.execute("PRAGMA user_version = 99")
-    other.close()
-
-
-def emptied(file: Path) -> None:
-    file.write_bytes(b"")
 
 
 def damage(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[100:] = os.urandom(len(data) - 100)
-    file.write_bytes(data)
+    file.write_bytes(file.read_bytes()[:100] + os.urandom(file.stat().st_size - 100))
 
 
-def a_definition_that_is_no_text(file: Path) -> None:
-    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREAT\xed TABLE"))
+SPOILT: list[Callable[[Path], object]] = [
+    another_program,
+    damage,
+    Path.unlink,
+    lambda file: file.write_bytes(b""),
+    lambda file: file.write_bytes(b"no database" * 1000),
+    lambda file: file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREAT\xed TABLE")),
+]
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        a_text, another_program, a_newer_version, damage, emptied, a_definition_that_is_no_text,
-        Path.unlink,
-    ],
-)  # fmt: skip
-def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Path, spoil: object) -> None:
-    assert callable(spoil)
-    with state.lock() as ledger:
-        ledger.put([A])
-        ledger.advance(MirrorProgress(5, "x"))
-    state.close()
-    if spoil is another_program:
-        (tmp_path / "files.db").unlink()
-    spoil(tmp_path / "files.db")
-    again = FileState(tmp_path)
-    assert (again.progress, again.known()) == (NO_PROGRESS, {})
-    with again.lock() as ledger:
-        ledger.put([B])
-    assert again.known() == {B.path: B}
-    again.close()
+def test_a_file_that_cannot_be_used_is_begun_anew(tmp_path: Path) -> None:
+    for spoil in SPOILT:
+        state = FileState(tmp_path)
+        with state.lock() as ledger:
+            ledger.put([A])
+            ledger.advance(MirrorProgress(5, "x"))
+        state.close()
+        spoil(tmp_path / "files.db")
+        again = FileState(tmp_path)
+        assert (again.progress, again.known()) == (NO_PROGRESS, {})
+        with again.lock() as ledger:
+            ledger.put([B])
+        assert again.known() == {B.path: B}
+        again.close()
 
 
 def test_a_hand_edit_is_imported_although_the_state_of_the_files_is_damaged(tmp_path: Path) -> None:

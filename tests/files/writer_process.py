@@ -3,14 +3,12 @@
 python writer_process.py steps FOLDER WAY N   in FOLDER/0, FOLDER/N, FOLDER/2N, … make fixed changes in a child
                                               that is killed before that many steps on the disk, until one is
                                               not killed; files are replaced in WAY (exchange, rename)
-python writer_process.py full FOLDER          make changes where no file can grow beyond a limit
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -108,7 +106,7 @@ def run_until_killed(folder: Path, way: str, stride: int) -> None:
                 setattr(os, name, killer.before(getattr(os, name)))
             atomic.exchange = killer.before(atomic.exchange)  # type: ignore[attr-defined]
             atomic.rename_to_new = killer.before(atomic.rename_to_new)  # type: ignore[attr-defined]
-            FileState._begin_transaction = killer.before(FileState._begin_transaction)  # type: ignore[method-assign]
+            FileState._begin = killer.before(FileState._begin)  # type: ignore[method-assign]
             change_everything(MirroredFolder(place))
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -122,25 +120,6 @@ def refuse(*args: object, **options: object) -> None:
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
-def write_on_full_disk(folder: Path) -> None:
-    mirrored_folder = MirroredFolder(folder)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    mirrored_folder.commit_and_mirror(make_additions(make_session("long"), make_record(1)))
-    for number in range(1, 90):
-        mirrored_folder.commit(
-            make_additions(make_turn(number - 1, "long", content="word " * 700), make_record(number + 1))
-        )
-        limit = 20_000 * (number % 4) or resource.RLIM_INFINITY
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-        mirrored_folder.mirror.write()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert mirrored_folder.mirror.failed
-
-
 if __name__ == "__main__":
-    what, where, *more = sys.argv[1:]
-    match what:
-        case "steps":
-            run_until_killed(Path(where), more[0], int(more[1]))
-        case "full":
-            write_on_full_disk(Path(where))
+    _, where, how, every = sys.argv[1:]
+    run_until_killed(Path(where), how, int(every))

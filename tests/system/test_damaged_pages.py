@@ -137,22 +137,6 @@ def test_each_zeroed_page_costs_only_its_own_bytes(
         assert_repaired(whole, folder, pages.get(number, ("", 0)), expected)
 
 
-def test_the_doctor_names_the_damaged_database(whole: Path, tmp_path: Path) -> None:
-    number = next(
-        number
-        for number, (name, cells) in read_rows_by_page(whole).items()
-        if name == "journal" and cells > 3
-    )
-    folder = damage_page(whole, tmp_path / "copy", number)
-    damaged = (folder / "reverie.db").read_bytes()
-    _, before = run(folder, "doctor")
-    assert "run `reverie doctor --fix`" in before
-    assert (folder / "reverie.db").read_bytes() == damaged
-    _, output = run(folder, "doctor", "--fix")
-    assert f"the damaged database is kept as {KEPT}" in output
-    assert (folder / KEPT).read_bytes() == damaged
-
-
 def test_a_file_cut_short_keeps_what_is_left_and_garbage_is_refused(
     whole: Path, tmp_path: Path, expected: dict[str, Any]
 ) -> None:

@@ -411,26 +411,6 @@ def test_no_log_of_ours_tells_one(name: str, logged: pytest.LogCaptureFixture) -
     assert logged.text.count("[redacted: github token]") == 2
 
 
-def test_what_is_returned_is_what_is_stored(tmp_path: Path) -> None:
-    secrets = Secrets()
-    with Memory.open(tmp_path) as memory:
-        saved = memory.save(f"key {secrets('a')}", metadata={"password": "hunter2"}).record
-        assert memory.get(saved.id) == saved
-        changed = memory.update(saved.id, content=f"key {secrets('b')}", expected=saved)
-        assert memory.get(saved.id) == changed
-        turn = memory.session("chat:1").add("user", f"key {secrets('c')}")
-        assert memory.turns("chat:1") == memory.session("chat:1").turns() == [turn]
-        entry = memory.scratchpad.set("k", f"key {secrets('d')}")
-        assert memory.scratchpad.list() == [entry]
-        page = memory.pages.write("MEMORY.md", f"key {secrets('e')}").page
-        assert memory.pages.read() == page.content
-        row = memory.history.log(limit=1_000)[-1]
-        assert row.edit is not None
-        assert row.edit.after == page
-        assert memory.as_of(1).get(saved.id) == saved
-        assert memory.admin.check() == []
-
-
 def test_two_saves_of_one_thing_with_other_secrets_are_one_record() -> None:
     with Memory.open(":memory:") as memory:
         one = memory.save("The build uses " + SECRETS["github"](Random(1)))

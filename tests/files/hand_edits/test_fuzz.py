@@ -31,7 +31,6 @@ from tests.support.contract.factories import NOW, make_session, make_turn
 
 WORD = re.compile(r"word\d+")
 CATEGORIES = ("notes", "ideas", "ideas/new", None)
-CHAT = "sessions/chat:1.jsonl"
 PAGES = r"^memory/(records|episodic|\.archive)/.*\.md$"
 FILES = rf"{PAGES}|^memory/.*\.json$"
 RUNS = int(os.environ.get("REVERIE_FUZZ_RUNS", "12" if THOROUGH else "4"))
@@ -151,7 +150,7 @@ class Play:
     def person(self) -> None:
         acts: list[Callable[[], None]] = [self.edit_record] * 3
         acts += [self.edit_lines] * (6 if self.edited_folder.layout == "pages" else 3)
-        acts += [self.edit_text] * 4 + [self.edit_chat] * 2
+        acts += [self.edit_text] * 4
         acts += [self.new_file, self.new_file, self.delete, self.move, self.move, self.copy, self.spoil]
         acts += [self.spoil, self.repair, self.repair, self.put_back, self.slip_in, self.settle]
         if self.dice.random() < 0.03:
@@ -247,28 +246,6 @@ class Play:
         else:
             lines.pop(place)
         self._save(path, between.join(lines) + "\n")
-
-    def edit_chat(self) -> None:
-        lines = self._text(CHAT).split("\n")[:-1]
-        if not lines:
-            return
-        act = self.dice.choice(["add", "change", "remove", "delete", "swap"])
-        place = self.dice.randrange(len(lines))
-        try:
-            if act == "add":
-                lines.append(json.dumps({"role": "user", "content": "by hand"}))
-            elif act == "change" and place:
-                lines[place] = json.dumps(json.loads(lines[place]) | {"content": "by hand"})
-            elif act == "remove":
-                lines.pop(place)
-            elif act == "swap" and place > 1:
-                lines[place], lines[place - 1] = lines[place - 1], lines[place]
-        except ValueError:
-            return
-        if act == "delete":
-            self.edited_folder.path(CHAT).unlink()
-        else:
-            self._save(CHAT, "".join(f"{line}\n" for line in lines))
 
     def delete(self) -> None:
         if (name := self._pick(r"")) is not None:

@@ -150,22 +150,6 @@ def test_what_both_changed_is_live_as_the_person_wrote_it_and_kept_as_the_progra
     edited_folder.assert_settled()
 
 
-def test_conflicts_are_found_again_when_the_state_of_the_files_was_lost(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.edit(build_note_path(1), content="The person's")
-    edited_folder.change(make_note(1), make_note(1, content="The program's"))
-    edited_folder.sync()
-    edited_folder.state.close()
-    for path in edited_folder.root.glob("files.db*"):
-        path.unlink()
-    with open_edited_folder(edited_folder.root) as again:
-        again.mirror.write()
-        again.sync()
-        assert [conflict.path for conflict in again.importer.conflicts()] == [
-            "memory/notes/000000000001.conflict.json"
-        ]
-
-
 # -- guards --------------------------------------------------------------------------------------------------
 
 
@@ -179,22 +163,6 @@ def test_a_lost_folder_is_written_again_and_archives_nothing(
     assert len(edited_folder.files()) == 59
     assert edited_folder.list_hand_edits() == []
     assert caplog.records
-    edited_folder.assert_settled()
-
-
-def test_many_files_gone_at_once_are_taken_for_lost(
-    edited_folder: EditedFolder, caplog: pytest.LogCaptureFixture
-) -> None:
-    edited_folder.add(*(make_note(number) for number in range(1, 51)))
-    for number in range(1, 31):
-        edited_folder.path(build_note_path(number)).unlink()
-    with caplog.at_level(logging.WARNING, "reverie"):
-        taken = edited_folder.sync()
-    assert taken.lost
-    assert taken.taken == []
-    assert "30 files" in caplog.text
-    assert len(edited_folder.files()) == 50
-    assert edited_folder.list_hand_edits() == []
     edited_folder.assert_settled()
 
 
@@ -452,35 +420,6 @@ def test_an_edit_that_slipped_in_while_its_file_was_replaced_is_taken_in(edited_
     assert edited_folder.read("memory/MEMORY.md") == "person\na\nb\nprogram\n"
     assert edited_folder.files() == ["memory/MEMORY.md", build_note_path(1)]
     edited_folder.assert_settled()
-
-
-def test_a_page_seen_half_saved_is_imported_when_its_end_is_there_or_it_is_quiet_for_long(
-    edited_folder: EditedFolder,
-) -> None:
-    page = make_page("".join(f"- line {number} of the page\n" for number in range(6)))
-    edited_folder.add(page)
-    edited_folder.change(page, replace(page, content=f"{page.content}- by the program\n"))
-    path = edited_folder.path("memory/MEMORY.md")
-    for share in (0.0, 0.3, 0.7):
-        whole = path.read_text().replace("line 1", f"line 1 ({share})")
-        path.write_text(whole[: int(len(whole) * share)])
-        set_age(path, seconds=0.5)
-        assert edited_folder.importer.take_in().unfinished == ["memory/MEMORY.md"]
-        path.write_text(whole)
-        set_age(path, seconds=0.02)
-        assert edited_folder.importer.take_in().unfinished == ["memory/MEMORY.md"], "it is not quiet"
-        set_age(path, seconds=0.5)
-        assert edited_folder.importer.take_in().unfinished == []
-        edited_folder.mirror.write()
-        assert path.read_text() == whole
-    path.write_text("- line 0 of the page\n")
-    set_age(path, seconds=2)
-    assert edited_folder.importer.take_in().unfinished == [], "what stays short was meant"
-
-
-def set_age(path: Path, *, seconds: float) -> None:
-    moment = time.time() - seconds
-    os.utime(path, (moment, moment))
 
 
 EDITOR = """

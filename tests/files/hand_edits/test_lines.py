@@ -107,23 +107,6 @@ def test_paragraphs_of_a_log_are_edited_added_and_taken_out_and_the_others_keep_
     edited_folder.assert_settled()
 
 
-def test_paragraphs_added_by_both_are_both_there(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_paragraph(1, "Paragraph 1."))
-    edited_folder.write("memory/HISTORY.md", "Before all.\n\nParagraph 1.\n\nThe person's.\n")
-    edited_folder.add(make_paragraph(2, "The program's."))
-    edited_folder.sync()
-    assert list_paragraph_texts(edited_folder) == [
-        "Before all.",
-        "Paragraph 1.",
-        "The person's.",
-        "The program's.",
-    ]
-    assert edited_folder.read("memory/HISTORY.md") == (
-        "Before all.\n\nParagraph 1.\n\nThe person's.\n\nThe program's.\n"
-    )
-    edited_folder.assert_settled()
-
-
 def test_a_paragraph_changed_by_both_stands_in_both_versions(edited_folder: EditedFolder) -> None:
     first = make_paragraph(1, "One.")
     edited_folder.add(first, make_paragraph(2, "Two."))
@@ -196,30 +179,6 @@ def test_an_edited_session_is_written_again_and_a_new_one_is_imported(
     edited_folder.sync()
     assert [each.role for each in edited_folder.store.turns(session="diary:1")] == ["user", "assistant"]
     edited_folder.assert_settled()
-
-
-def test_a_bad_line_of_a_new_session_is_kept_in_a_copy_and_the_turns_around_it_are_imported(
-    edited_folder: EditedFolder,
-) -> None:
-    bad_lines = ('{"content": "cut', '{"role": "poet", "content": "x"}', '{"text": "x"}')
-    for number, bad in enumerate(bad_lines):
-        session = f"diary:{number}"
-        path = f"sessions/{session}.jsonl"
-        good = ["{}", '{"content": "Dear diary"}', '{"role": "assistant", "content": "Yes"}']
-        text = "\n".join([*good[:2], bad, good[2], ""])
-        edited_folder.write(path, text)
-        report = edited_folder.sync()
-        assert [each.subject for each in report.taken] == ["session", "turn", "turn"]
-        (problem,) = report.problems
-        assert (problem.path, "line 3" in problem.why) == (f"{path}.broken", True)
-        assert edited_folder.read(problem.path) == text
-        turns = [each.content for each in edited_folder.store.turns(session=session)]
-        assert turns == ["Dear diary", "Yes"]
-        edited_folder.add(make_turn(2, session, id=f"e{number:011x}"))
-        assert [each.path for each in edited_folder.sync().problems] == [problem.path], "until it is deleted"
-        assert edited_folder.read(path).count("\n") == 4
-        edited_folder.path(problem.path).unlink()
-        edited_folder.assert_settled()
 
 
 def test_a_deleted_session_file_is_written_again(

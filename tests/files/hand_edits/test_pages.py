@@ -17,7 +17,6 @@ from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.files import layout
 from reverie.files.hand_edits.intake import HandEditReport
-from reverie.stores.tombstones import make_key, tombstone_keys
 from tests.files.hand_edit_fixture import DAY, EditedFolder, make_paragraph, open_edited_folder
 from tests.support.contract import factories
 from tests.support.contract.factories import NOW
@@ -313,10 +312,6 @@ def test_a_line_on_its_way_between_two_pages_is_not_archived(folder: EditedFolde
     folder.assert_settled()
 
 
-COPIES = ["{} (1)", "{} (Ann's conflicted copy 2026-03-01)", "{}.sync-conflict-20260301-100000-ABCDEFG"]
-COPIES += ["{} 2", "{} copy", "{}-laptop", "Copy of {}"]
-
-
 def test_a_line_that_cannot_be_imported_is_held_back_and_all_others_come_in(tmp_path: Path) -> None:
     for number, bad in enumerate((b"Taken already", b"x" * 100_001, b"caf\xe9")):
         with open_edited_folder(tmp_path / str(number), "pages") as folder:
@@ -362,20 +357,6 @@ def test_without_the_state_of_the_files_edits_come_in_and_nothing_is_removed(fol
     assert folder.store.records([f"{3:012x}"]) == [], "an old page brings nothing back"
     assert "New" in {record.content for record in folder.store.find(Filter())}
     folder.assert_settled()
-
-
-def test_what_was_forgotten_does_not_come_back_with_an_old_page(folder: EditedFolder) -> None:
-    gone = make_note(1, content="The code of the safe is four seven one one")
-    folder.add(gone, make_note(2))
-    old = folder.read(NOTES)
-    marks = tombstone_keys(gone, make_key(folder.store, at=NOW))
-    folder.store.erase([Change(before=gone, after=None)], actor="owner", at=NOW, tombstones=marks)
-    folder.mirror.write()
-    assert "safe" not in folder.read(NOTES)
-    folder.write(NOTES, old)
-    (problem,) = folder.sync().problems
-    assert "forgotten on request" in problem.why
-    assert folder.store.records([gone.id]) == []
 
 
 def test_many_records_of_a_category_are_on_several_pages(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.change import Change, Value
-from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.files.layout import build_path, build_stem
 from tests.files.hand_edit_fixture import (
@@ -53,30 +51,6 @@ def write_unrecorded(edited_folder: EditedFolder) -> None:
         Path(f"{database}{suffix}").unlink(missing_ok=True)
     database.write_bytes(before)
     edited_folder.reopen()
-
-
-TAKEN_BACK: list[tuple[Record | Page, Record | Page | None]] = [
-    (NOTE, ARCHIVED),
-    (ARCHIVED, NOTE),
-    (NOTE, replace(NOTE, pinned=True)),
-    (NOTE, replace(NOTE, category="else")),
-    (PAGE, make_page("# Memory\n- one\n- two\n")),
-    (PAGE, make_page("# Memory\n")),
-    (PAGE, None),
-]
-
-
-def test_a_change_that_was_taken_back_before_it_was_recorded_stays_taken_back(tmp_path: Path) -> None:
-    for number, ((value, other), first) in enumerate(itertools.product(TAKEN_BACK, ("take in", "write"))):
-        with open_edited_folder(tmp_path / str(number)) as edited_folder:
-            edited_folder.add(value)
-            edited_folder.commit(Change(before=value, after=other), mirrored=False)
-            write_unrecorded(edited_folder)
-            edited_folder.commit(Change(before=other, after=value), mirrored=first == "write")
-            assert not edited_folder.sync().taken, (value, other, first)
-            assert edited_folder.list_hand_edits() == []
-            edited_folder.assert_settled()
-            assert edited_folder.files() == [build_path(value)]
 
 
 def test_a_file_that_could_not_be_removed_is_still_known_as_written(
