@@ -42,7 +42,7 @@ def test_a_memory_on_a_full_disk_says_so_and_is_there_when_there_is_room(disk: P
         memory.list()
     state = FileState(disk / "memory")
     with pytest.raises(StateUnavailable, match=ADVICE):
-        state.count()
+        state.known()
     state.close()
     filler.unlink()
     with Memory.open(disk / "memory", embedder="none") as memory:

@@ -16,7 +16,7 @@ from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
 from reverie.files.layout import Layout
 from reverie.files.mirror import MirrorReport, MirrorWriter
-from reverie.files.state import FileState, StateUnavailable
+from reverie.files.state import FileState
 from reverie.stores.writer import StoreWriter
 
 OWNER_FILE = ".memory"
@@ -73,13 +73,7 @@ class FileExchange:
             with closing(FileState(self._root)) as state:
                 self._write(state)  # first, so that only what a person changed differs from the files
                 importer = HandEditImporter(self._writer, state, self._root)
-                try:
-                    report = importer.take_in(wait_s=SAVING_S)
-                except StateUnavailable as error:
-                    raise StoreUnavailable(
-                        f"others are at the files of {str(self._root)!r}: try again ({error})"
-                    ) from error
-                return report, self._write(state)
+                return importer.take_in(wait_s=SAVING_S), self._write(state)
 
     def _write(self, state: FileState) -> MirrorReport:
         clock = self._writer.clock

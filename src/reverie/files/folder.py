@@ -22,7 +22,6 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from reverie.domain.change import JournalEntry, Value
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, quote_value
@@ -35,10 +34,8 @@ from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
 from reverie.files.layout import Layout, build_page_path, build_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.state import FileState
+from reverie.stores.base import StoreProblem
 from reverie.stores.writer import StoreWriter
-
-if TYPE_CHECKING:
-    from reverie.stores.base import StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -109,7 +106,7 @@ class MemoryFolder:
         """Import hand edits and write what is missing; in the background if that is much."""
         with self._suppress_errors():
             self._mirror.prepare()
-            if self._state.count() <= _FEW_FILES and self._mirror.count_pending_changes() <= AT_ONCE:
+            if len(self._state.known()) <= _FEW_FILES and self._mirror.count_pending_changes() <= AT_ONCE:
                 self._sync()
             else:
                 self._schedule_job(_IMPORT)
@@ -212,7 +209,7 @@ class MemoryFolder:
             if self._mirror.needs_fresh_start():
                 self.start()
             else:
-                took = self._state.count() * FILE_S if self._scan_s is None else self._scan_s
+                took = len(self._state.known()) * FILE_S if self._scan_s is None else self._scan_s
                 is_due = time.monotonic() - self._scanned_at > (took - FREE_S) / SHARE
                 if (is_due and took <= QUICK_S) or self._has_changed_page():
                     self._take_in()
@@ -274,8 +271,6 @@ class MemoryFolder:
 
     def problems(self) -> list[StoreProblem]:
         """Return the files that could not be written or imported, of those that were tried so far."""
-        from reverie.stores.base import StoreProblem  # here: seldom needed
-
         room = "see that there is room and that the folder is writable; it is tried again automatically"
         found = [
             (f"{repr(path) if path else 'no file'} could not be written: {why}", room)

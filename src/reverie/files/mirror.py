@@ -187,11 +187,7 @@ class MirrorWriter:
 
     def count_pending_changes(self) -> int:
         """Return how many changes the files do not show yet."""
-        newest = 0
-        with self._suppress_errors(MirrorReport()):
-            newest = self._store.sequence()
-            return max(0, newest - self._state.progress.sequence)
-        return newest
+        return max(0, self._store.sequence() - self._state.progress.sequence)
 
     @contextlib.contextmanager
     def _suppress_errors(self, report: MirrorReport) -> Iterator[None]:

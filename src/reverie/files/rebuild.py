@@ -157,18 +157,18 @@ def _open_database(database: Path, analyse: Analyse) -> SQLiteStore | None:
         return None
     try:
         store = SQLiteStore(database, analyse=analyse, create=False)
+        try:
+            store.sequence()
+        except StoreCorrupt:
+            store.close()
+            raise
+        return store
     except StoreIncompatible as error:
         if "newer" in str(error):
             raise
-        return None
     except StoreCorrupt:
-        return None
-    try:
-        store.sequence()
-    except StoreCorrupt:
-        store.close()
-        return None
-    return store
+        pass
+    return None
 
 
 def _put_in_place(draft: Path, database: Path) -> Path | None:

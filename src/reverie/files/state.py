@@ -258,10 +258,6 @@ class FileState:
         rows = self._query(f"SELECT path, {_FILE} FROM files{where}", *values)
         return {row[0]: FileRecord._make(row) for row in rows if not is_draft(row[0])}
 
-    def count(self) -> int:
-        """Return the number of records."""
-        return int(self._query("SELECT count(*) FROM files")[0][0])
-
     def due(self) -> list[str]:
         """Return the paths of files that have to be written, whatever changes next."""
         paths = [path for (path,) in self._query("SELECT path FROM due ORDER BY path")]
@@ -495,12 +491,8 @@ def _connect(path: str) -> sqlite3.Connection:
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
             Path(path).unlink()  # a link, which is not followed; a folder is an error
-    with contextlib.suppress(FileExistsError):
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        try:
-            os.fchmod(handle, 0o600)
-        finally:
-            os.close(handle)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+    os.chmod(path, 0o600)
     file = open_connection(
         f"{Path(path).as_uri()}?mode=rw",
         "PRAGMA journal_mode = WAL",
@@ -535,8 +527,7 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _unpack_ids(packed: bytes) -> list[str]:
-    text = packed.hex()
-    return [text[start : start + 2 * _ID_BYTES] for start in range(0, len(text), 2 * _ID_BYTES)]
+    return packed.hex(" ", _ID_BYTES).split() if len(packed) % _ID_BYTES == 0 else []
 
 
 def _is_broken(error: BaseException) -> bool:

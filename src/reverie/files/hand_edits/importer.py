@@ -25,7 +25,6 @@ from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from reverie.domain.change import Change, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
@@ -281,22 +280,6 @@ _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState) for each 
 _NEWS_S = 60.0
 
 
-class _Problem(NamedTuple):
-    """A file that could not be imported.
-
-    Attributes:
-        why: What is wrong.
-        version: Size of the file and time of its last change, also of its mode, for it may have become readable.
-        sequence: The number of the last change in the store.
-        is_emptied: Whether a person has emptied it.
-    """
-
-    why: str
-    version: tuple[int, int]
-    sequence: int
-    is_emptied: bool
-
-
 class HandEditImporter:
     """Importer of the hand edits in one folder. Safe for several threads and processes."""
 
@@ -313,7 +296,9 @@ class HandEditImporter:
         self._state = state
         self._root = root
         self._disk = AtomicFolder(root)
-        self._problems: dict[str, _Problem] = {}
+        self._problems: dict[str, BrokenFile] = {}
+        self._emptied: set[str] = set()
+        self._looked_at: tuple[object, ...] = ()
 
     def take_in(self, *, wait_s: float = 0.0) -> HandEditReport:
         """Examine all files, and import those that were edited and are not being saved.
@@ -362,7 +347,7 @@ class HandEditImporter:
 
     def problems(self) -> list[BrokenFile]:
         """Return the files that could not be imported last time."""
-        return [BrokenFile(path=path, why=each.why) for path, each in self._problems.items()]
+        return [*self._problems.values()]
 
     def conflicts(self) -> list[ConflictFile]:
         """Return the conflicts whose files were not deleted yet."""
@@ -410,7 +395,7 @@ class HandEditImporter:
         ledger = run.ledger
         # A file whose write or removal failed may be missing for that reason.
         due = set(ledger.due())
-        broken = {path for path, each in self._problems.items() if not each.is_emptied}
+        broken = self._problems.keys() - self._emptied
         own = [path for path in paths if path not in broken and (path in due or records.is_moved(path))]
         run.drop_and_write(*own)
         missing = [path for path in paths if path not in own]
@@ -440,34 +425,34 @@ class HandEditImporter:
         """Return whether a scan has found nothing new, so that the lock is not needed."""
         if found.missing or found.gone or self._disk.list_drafts():
             return False
-        noted = self._problems
-        if noted.keys() != {*found.changed, *found.added, *(broken.path for broken in found.odd)}:
-            return False
-        now = self._store.sequence() if noted else 0
-        return all((self._stat(path), now) == (each.version, each.sequence) for path, each in noted.items())
+        paths = {*found.changed, *found.added, *(broken.path for broken in found.odd)}
+        return paths == self._problems.keys() and (not paths or self._looked_at == self._look())
 
-    def _stat(self, path: str) -> tuple[int, int]:
+    def _look(self) -> tuple[object, ...]:
+        """Return what decides whether broken files are examined again: the store, and the files with their modes."""
+        return self._store.sequence(), *(self._stat(path) for path in sorted(self._problems))
+
+    def _stat(self, path: str) -> tuple[int, float]:
         try:
             seen = os.lstat(self._root / path)
         except OSError:
-            return -1, -1
-        return seen.st_size, seen.st_ctime_ns
+            return -1, 0.0
+        return seen.st_size, seen.st_ctime
 
     def _record_problems(self, run: HandEditRun) -> None:
-        """Record the problems, and log each once for every version of a file.
+        """Record the problems, and log each once.
 
         Broken files are due, so that they are written again if a person deletes them.
         """
-        before, now = self._problems, self._store.sequence()
-        self._problems = {}
+        before, self._problems, self._emptied = self._problems, {}, run.emptied
         for path, broken in run.problems.items():
-            problem = _Problem(_remove_quotations(broken.why), self._stat(path), now, path in run.emptied)
-            if path not in before or before[path]._replace(sequence=now) != problem:
-                is_news = time.time() - problem.version[1] / 1e9 < _NEWS_S  # others have told older ones
+            self._problems[path] = replace(broken, why=_remove_quotations(broken.why))
+            if before.get(path) != self._problems[path]:
+                is_news = time.time() - self._stat(path)[1] < _NEWS_S  # others have told older ones
                 _log.log(logging.WARNING if is_news else logging.INFO, "not taken in: %s", broken)
-            self._problems[path] = problem
             if run.ledger.find(path) is not None and path not in run.emptied:
                 run.ledger.mark_due([path])
+        self._looked_at = self._look()
 
 
 def _remove_quotations(why: str) -> str:

@@ -14,7 +14,7 @@ have moved between them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -533,7 +533,7 @@ def merge_record(
         # The program archived it while a person worked on it, so it is of use.
         value = replace(value, archived_at=None, archive_reason="")
         conflicts = (*conflicts, "archived_at")
-    loud = _drop_quiet_fields(value) != _drop_quiet_fields(ours)
+    loud = any(getattr(value, name) != getattr(ours, name) for name in _LOUD)
     if loud and (base is None or theirs.updated_at == base.updated_at):
         value = replace(value, updated_at=now)
     if value != ours:
@@ -541,14 +541,6 @@ def merge_record(
     return value, MergeConflict(ours, conflicts) if conflicts else None
 
 
-def _drop_quiet_fields(record: Record) -> Record:
-    """Return the record without the fields whose change does not make it newer."""
-    return replace(
-        record,
-        updated_at=record.created_at,
-        last_seen_at=record.created_at,
-        seen_count=1,
-        pinned=False,
-        archived_at=None,
-        archive_reason="",
-    )
+_QUIET = {"updated_at", "last_seen_at", "seen_count", "pinned", "archived_at", "archive_reason"}
+_LOUD = [each.name for each in fields(Record) if each.name not in _QUIET]
+"""The fields whose change makes a record newer."""
