@@ -90,42 +90,6 @@ def test_a_folder_is_listed_two_levels_deep_without_hidden_files(tool: ReverieMe
     assert "nobody" in done(tool, "view", path="/memories/.hidden.txt")
 
 
-def test_edits_answer_as_claude_was_taught(tool: ReverieMemoryTool) -> None:
-    done(tool, "create", path="/memories/a.md", file_text="a\nb\nc\nd\ne\na\n")
-    assert done(tool, "str_replace", path="/memories/a.md", old_str="c", new_str="C") == (
-        "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-        "     1\ta\n     2\tb\n     3\tC\n     4\td\n     5\te"
-    )
-    assert refused(tool, "str_replace", path="/memories/a.md", old_str="z", new_str="") == (
-        "No replacement was performed, old_str `z` did not appear verbatim in /memories/a.md."
-    )
-    assert refused(tool, "str_replace", path="/memories/a.md", old_str="a", new_str="") == (
-        "No replacement was performed. Multiple occurrences of old_str `a` in lines: 1, 6. "
-        "Please ensure it is unique"
-    )
-    assert refused(tool, "insert", path="/memories/a.md", insert_line=9, insert_text="x") == (
-        "Invalid `insert_line` parameter: 9. It should be within the range [0, 6]."
-    )
-    assert done(tool, "insert", path="/memories/a.md", insert_line=0, insert_text="top\n") == (
-        "The file /memories/a.md has been edited."
-    )
-    assert refused(tool, "create", path="/memories/a.md", file_text="x") == (
-        "File /memories/a.md already exists"
-    )
-    assert done(tool, "rename", old_path="/memories/a.md", new_path="/memories/b/c.txt") == (
-        "Successfully renamed /memories/a.md to /memories/b/c.txt"
-    )
-    assert done(tool, "view", path="/memories/b/c.txt", view_range=[1, 2]).endswith("     1\ttop\n     2\ta")
-    assert done(tool, "delete", path="/memories/b") == "Successfully deleted /memories/b"
-    assert refused(tool, "delete", path="/memories/b") == "The path /memories/b does not exist"
-    assert refused(tool, "delete", path="/memories/") == "Cannot delete the /memories directory itself"
-    for command in ({"old_str": "x", "new_str": "y"}, {"insert_line": 0, "insert_text": "x"}):
-        name = "insert" if "insert_line" in command else "str_replace"
-        assert refused(tool, name, path="/memories/b", **command) == (
-            "The path /memories/b does not exist. Please provide a valid path."
-        )
-
-
 def test_a_wrong_argument_is_a_sentence(tool: ReverieMemoryTool) -> None:
     assert "`file_text` is missing" in refused(tool, "create", path="/memories/a.md")
     assert "`insert_line` is missing" in refused(

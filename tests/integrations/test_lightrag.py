@@ -71,11 +71,6 @@ def test_nothing_found_is_nothing(graph: Graph, rag: LightRAG) -> None:
     assert rag.counts == {"asked": 1, "empty": 1}
 
 
-def test_a_long_message_is_asked_in_part(graph: Graph, rag: LightRAG) -> None:
-    rag.recall("x" * 100_000)
-    assert len(graph.asked[0][3]["query"]) == 2_000
-
-
 @pytest.mark.parametrize("mood", ["500", "401", "422", "cut", "words", "list", "number"])
 def test_a_failure_is_nothing_and_leaves_the_server_alone_for_a_while(
     graph: Graph, rag: LightRAG, mood: str, caplog: pytest.LogCaptureFixture
@@ -98,35 +93,6 @@ def test_a_slow_answer_is_left_out(graph: Graph, rag: LightRAG) -> None:
     assert rag.counts["late"] + rag.counts["failed"] == 1
 
 
-@pytest.mark.slow
-def test_an_answer_that_trickles_in_is_late_however_long_it_lasts() -> None:
-    """A time limit for each read would never be over."""
-    import socket
-    import threading
-
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def trickle() -> None:
-        connection, _ = listening.accept()
-        with connection:
-            connection.recv(65536)
-            try:
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-                for _ in range(40):
-                    connection.sendall(b" ")
-                    time.sleep(0.05)
-            except OSError:
-                return
-
-    thread = threading.Thread(target=trickle, daemon=True)
-    thread.start()
-    with LightRAG(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout_s=0.3) as rag:
-        assert rag.recall(QUESTION) == ""
-        assert rag.counts == {"asked": 1, "late": 1}
-        listening.close()
-        thread.join()
-
-
 def test_wrong_arguments_say_what_is_right() -> None:
     for wrong, says in [
         ({"url": "localhost:9621"}, "pass an address"),
@@ -136,12 +102,6 @@ def test_wrong_arguments_say_what_is_right() -> None:
     ]:
         with pytest.raises(InvalidInput, match=says):
             LightRAG(**{"url": "http://localhost:9621", **wrong})  # type: ignore[arg-type]
-
-
-def test_lines_that_are_no_json_stay() -> None:
-    assert format_context('a\n---\n{"broken": \n{"content": "x  y"}\n{"content": "x y"}\nb') == (
-        'a\n{"broken":\n- x y\nb'
-    )
 
 
 def test_settings_name_the_server(graph: Graph) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,16 +46,6 @@ def run(awaitable: Awaitable[T]) -> T:
 
 
 # -- items -----------------------------------------------------------------------------------------------
-
-
-def test_any_item_comes_back_equal_to_the_byte(memory: Memory) -> None:
-    for number, item in enumerate(ITEMS):
-        session = ReverieSession(f"cli:{number}", memory)
-        run(session.add_items([item]))
-        run(session.add_items([item, item]))
-        assert json.dumps(run(session.get_items())) == json.dumps([item] * 3)
-        assert json.dumps(run(session.pop_item())) == json.dumps(item)
-        assert json.dumps(run(session.get_items())) == json.dumps([item] * 2)
 
 
 def test_an_item_that_is_no_json_adds_nothing(memory: Memory) -> None:
@@ -211,29 +200,6 @@ def test_random_operations_give_what_the_sdks_own_session_gives(
 # -- several at once -------------------------------------------------------------------------------------
 
 
-def test_the_event_loop_never_waits(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = ReverieSession("cli:1", memory)
-    threads: set[int] = set()
-    for name in ("_read_state", "_commit"):
-        plain = getattr(session.session, name)
-
-        def seen(*given: Any, _plain: Any = plain, **more: Any) -> Any:
-            threads.add(threading.get_ident())
-            return _plain(*given, **more)
-
-        monkeypatch.setattr(session.session, name, seen)
-
-    async def all_of_it() -> int:
-        await session.add_items([{"role": "user", "content": "hello"}])
-        await session.get_items()
-        await session.pop_item()
-        await session.clear_session()
-        return threading.get_ident()
-
-    assert asyncio.run(all_of_it()) not in threads
-    assert threads
-
-
 # -- a whole run -----------------------------------------------------------------------------------------
 
 
@@ -296,40 +262,6 @@ def test_a_run_remembers_what_an_earlier_conversation_said(memory: Memory) -> No
         "user", "assistant", "tool", "assistant", "user", "assistant",
     ]  # fmt: skip
     assert [each.content for each in memory.list(kind=["fact"])] == ["Ada's boat is called Nautilus"]
-
-
-def test_a_streamed_run_is_stored_the_same(memory: Memory) -> None:
-    async def stream(script: Script) -> None:
-        agent = Agent(name="harbour", model=model(script))
-        session = ReverieSession("cli:1", memory)
-        config = RunConfig(call_model_input_filter=session.remember)
-        result = Runner.run_streamed(agent, "Hello", session=session, run_config=config)
-        async for _ in result.stream_events():
-            pass
-        await agent.model._client.close()  # type: ignore
-
-    with serving(says("Good morning")) as script:
-        asyncio.run(stream(script))
-    assert [turn.content.strip() for turn in memory.turns("cli:1")] == ["Hello", "Good morning"]
-
-
-def test_a_memory_that_cannot_be_read_does_not_stop_the_reply(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from reverie import StoreUnavailable
-
-    session = ReverieSession("cli:1", memory)
-
-    def broken(*_: Any, **__: Any) -> None:
-        raise StoreUnavailable("the disk is gone")
-
-    monkeypatch.setattr(session.session, "context", broken)
-    with serving(says("Hello.")) as script:
-        config = RunConfig(call_model_input_filter=session.remember)
-        agent = Agent(name="harbour", instructions="Be brief.", model=model(script))
-        assert answered(agent, "Hi", session=session, run_config=config).final_output == "Hello."
-    assert told(script.asked[0]) == "Be brief."
-    assert "the disk is gone" in caplog.text
 
 
 def test_tools_of_a_memory_are_tools_of_the_sdk(memory: Memory) -> None:

@@ -28,11 +28,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
-from pydantic_ai.models.test import TestModel
-from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from reverie import Memory
-from reverie.domain.errors import InvalidInput
 from reverie.integrations.pydantic_ai import MemoryCapability, MemoryToolset, add_messages, load_history
 from reverie.tools import Toolset
 
@@ -285,26 +282,7 @@ def test_a_slow_memory_delays_no_reply(
     assert roles(memory, "s") == [("user", "hi"), ("assistant", "hello")]
 
 
-def test_a_wrong_session_is_the_programmer_s_to_correct(memory: Memory) -> None:
-    agent = Agent(Script(says("x")).model, capabilities=[MemoryCapability(memory, session="")])
-    with pytest.raises(InvalidInput, match="session"):
-        agent.run_sync("hi")
-
-
 # -- tools -----------------------------------------------------------------------------------------------
-
-
-def test_every_tool_can_be_called_by_a_model_that_tries_them_all(memory: Memory) -> None:
-    memory.save("Something to find")
-    agent = Agent(TestModel(), toolsets=[MemoryToolset(memory.tools())])
-    result = agent.run_sync("call everything")
-    returned = {
-        part.tool_name  # type: ignore[union-attr]
-        for message in result.all_messages()
-        for part in message.parts
-        if part.part_kind in ANSWERS
-    }
-    assert returned == set(memory.tools().names)
 
 
 def test_a_model_corrects_a_wrong_call(memory: Memory) -> None:
@@ -319,32 +297,6 @@ def test_a_model_corrects_a_wrong_call(memory: Memory) -> None:
     script = Script(calls("delete_memory", id="ffffffffffff"), corrects, says("Deleted."))
     agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="s")])
     assert agent.run_sync("Forget where Alice lives").output == "Deleted."
-    assert memory.search("Alice Kiel", sources="records") == []
-    assert [role for role, _ in roles(memory, "s")] == [
-        "user", "assistant", "tool", "assistant", "tool", "assistant",
-    ]  # fmt: skip
-
-
-def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
-    saved = memory.save("Alice lives in Kiel").record
-    script = Script(calls("search_memory", query="Kiel"), calls("delete_memory", id=saved.id), says("Done."))
-
-    def destroys(ctx: Any, tool: Any, arguments: Any) -> bool:
-        return tool.metadata["destructive"] and arguments["id"] == saved.id
-
-    agent: Agent[None, Any] = Agent(
-        script.model,
-        output_type=[str, DeferredToolRequests],
-        capabilities=[MemoryCapability(memory, session="s", tools=Toolset())],
-        toolsets=[MemoryToolset(memory.tools(session="s")).approval_required(destroys)],
-    )
-    asked = agent.run_sync("Forget where Alice lives")
-    assert isinstance(asked.output, DeferredToolRequests)
-    [call] = asked.output.approvals
-    assert memory.get(saved.id) == saved
-    answers = DeferredToolResults(approvals={call.tool_call_id: True})
-    done = agent.run_sync(message_history=asked.all_messages(), deferred_tool_results=answers)
-    assert done.output == "Done."
     assert memory.search("Alice Kiel", sources="records") == []
     assert [role for role, _ in roles(memory, "s")] == [
         "user", "assistant", "tool", "assistant", "tool", "assistant",

@@ -16,7 +16,7 @@ import pytest
 
 from reverie import Memory
 from reverie.interfaces.cli import config_text
-from reverie.interfaces.cli.commands.connect import BACKUP, ClientSettings
+from reverie.interfaces.cli.commands.connect import BACKUP
 from tests.interfaces.conftest import environment, run_cli, run_on_terminal
 
 CLIENTS = (
@@ -299,13 +299,6 @@ def test_a_folder_of_the_environment_is_taken(
     assert [str(path.relative_to(home)) for path in list_files(home)] == [
         *("claude/.claude.json", "claude/settings.json", "elsewhere/config.toml")
     ]  # fmt: skip
-
-
-def test_a_client_that_is_not_known_is_refused_with_those_that_are(connect: Connect) -> None:
-    done = connect("emacs")
-    assert done.returncode == 2
-    assert all(name in done.stderr.decode() for name in CLIENTS)
-    assert ClientSettings("zed", []).describe()["state"]
 
 
 def test_tables_of_toml_are_found_by_their_headers_and_texts_that_look_like_one_are_not() -> None:

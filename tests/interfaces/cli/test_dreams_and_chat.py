@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import json
 import re
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 
 from reverie import Memory
 from reverie.llm.protocol import ModelRequest
+from reverie.stores.sqlite.store import SQLiteStore
 from tests.factories import believe
 from tests.interfaces.conftest import PROGRAM, environment, run_cli
 from tests.llm.server import Script, Step, says, serving, status, streaming_slowly
@@ -207,14 +211,6 @@ def test_without_a_model_it_shows_what_it_would_have_sent(folder: Path) -> None:
     assert "[user]\nWhere does Rockbot run?" in text
 
 
-def test_an_answer_can_explain_what_was_recalled_for_it(folder: Path) -> None:
-    with serving(says("Yes.")) as script:
-        done = run(
-            folder, "chat", "-m", "Rockbot?", "--explain", "--model", "openai:m", env=by_script(script)
-        )
-    assert "Selected:" in done.stdout.decode()
-
-
 def test_a_model_that_fails_ends_the_answer_not_the_conversation(folder: Path) -> None:
     with serving(status(401, "who are you"), says("Here.")) as script:
         done = run(folder, "chat", "--model", "openai:m", input=b"Hello\nAgain\n", env=by_script(script))
@@ -268,3 +264,15 @@ def test_a_model_that_cannot_be_reached_is_an_exit_status(folder: Path) -> None:
     assert (done.returncode, piped.returncode) == (4, 4)
     with Memory.open(folder) as memory:
         assert {turn.role for turn in memory.turns("cli:chat")} == {"user"}
+
+
+def test_a_chat_goes_on_without_a_database_that_is_locked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SQLiteStore.__init__.__kwdefaults__, "busy_timeout", timedelta(milliseconds=50))
+    with closing(sqlite3.connect(folder / "reverie.db", isolation_level=None)) as connection:
+        connection.execute("begin immediate")
+        with serving(says("Good day.")) as script:
+            done = run(folder, "chat", "-m", "Hello", "--model", "openai:m", env=by_script(script))
+    assert "Good day." in done.stdout.decode()
+    assert b"could not be stored" in done.stderr

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shlex
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -248,17 +246,6 @@ def test_a_bug_is_called_one_without_repeating_what_was_remembered(monkeypatch: 
     assert "Traceback (most recent call last)" in debugged.stderr
 
 
-def test_a_package_that_is_missing_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    @click.command()
-    def lacking() -> None:
-        raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
-
-    monkeypatch.setattr(main.ReverieGroup, "get_command", lambda self, ctx, name: lacking)
-    result = CliRunner().invoke(cli, ["stats"])
-    assert result.exit_code == 4
-    assert "No module named 'yaml': install Reverie again" in one_line(result)
-
-
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
     with Memory.open(store) as memory:
@@ -274,17 +261,6 @@ def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
     said = running.stderr.read()
     running.stderr.close()
     assert (running.wait(timeout=60), said) == (141, b"")
-
-
-def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
-    done = subprocess.run(
-        [sys.executable, "-c", "from reverie.interfaces.cli.entry import main; main()", "list"],
-        capture_output=True,
-        check=False,
-        env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])),
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"reverie: interrupted\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

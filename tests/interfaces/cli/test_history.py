@@ -61,12 +61,6 @@ def test_a_person_sees_the_first_words_of_what_was_changed(folder: Path, call: C
     assert len(shown) > 4, "what was forgotten has no words"
 
 
-def test_a_known_id_without_changes_in_that_time_is_no_error(call: Call, port: str) -> None:
-    result = call("history", port, "--until", "2020-01-01")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No changes.\n")
-    assert call("history", "ffffffffffff", "--until", "2020-01-01").exit_code == 3
-
-
 # -- blame and diff --------------------------------------------------------------------------------------
 
 
