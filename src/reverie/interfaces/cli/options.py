@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,52 +59,42 @@ def read_text(words: tuple[str, ...], *, name: str, empty: bool = True) -> str:
 
 
 class TimeParam(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no type parameter
-    """Time: an ISO 8601 date or time, or with `back` also an age such as `7d` or a day such as `yesterday`."""
+    """Time: an ISO 8601 date or time.
+
+    With `back` also an age such as `7d`, or a day such as `yesterday`, which begins where the person's days begin. With
+    `numbers` also the number of a change in `history`; eight digits are a date.
+    """
 
     name = "time"
 
-    def __init__(self, *, back: bool = False) -> None:
-        self.back = back
+    def __init__(self, *, back: bool = False, numbers: bool = False) -> None:
+        self.back, self.numbers = back or numbers, numbers
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Parse the time."""
-        if isinstance(value, datetime):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the time or the number."""
+        if not isinstance(value, str):
             return value
+        if self.numbers and value.isdecimal() and len(value) < 19 and len(value) != 8:
+            return int(value)
         name = param.opts[0] if param is not None else "time"
         try:
-            if self.back and (day := _parse_day(value, ctx)) is not None:
-                return day
-            if self.back and value[:1].isdigit() and value[-1:].isalpha() and value[-1] not in "zZ":
-                return timestamps.utc_now() - timestamps.parse_duration(value, name=name)
-            return timestamps.parse_time(value, name=name)
+            return (
+                self._parse_past(value, name, ctx) if self.back else timestamps.parse_time(value, name=name)
+            )
         except InvalidInput as error:
             raise InvalidInput(f"{error}, or as yesterday or 7d" if self.back else str(error)) from None
 
+    def _parse_past(self, value: str, name: str, ctx: click.Context | None) -> datetime:
+        now = timestamps.utc_now()
+        if not value[:1].isdigit() or " " in value:
+            from reverie.domain.text.dates import parse_relative_day
 
-class ChangeParam(TimeParam):
-    """Time, or the number of a change in `history`; eight digits are a date."""
-
-    def __init__(self) -> None:
-        super().__init__(back=True)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the number or the time."""
-        is_number = isinstance(value, str) and value.isdecimal() and len(value) < 19 and len(value) != 8
-        if is_number or isinstance(value, int):
-            return int(value)
-        return super().convert(value, param, ctx)
-
-
-def _parse_day(value: str, ctx: click.Context | None) -> datetime | None:
-    """Return when the day begins that words mean, where the person's days begin."""
-    if value[:1].isdigit() and " " not in value:
-        return None
-    from reverie.domain.text.dates import parse_relative_day
-
-    now = timestamps.utc_now()
-    if ctx is None or ctx.obj is None or parse_relative_day(value, now) is None:
-        return None
-    return parse_relative_day(value, now, zone=ctx.obj.load_settings().zone)
+            zone = UTC if ctx is None or ctx.obj is None else ctx.obj.load_settings().zone
+            if (day := parse_relative_day(value, now, zone=zone)) is not None:
+                return day
+        elif value[-1].isalpha() and value[-1] not in "zZ":
+            return now - timestamps.parse_duration(value, name=name)
+        return timestamps.parse_time(value, name=name)
 
 
 # -- options --------------------------------------------------------------------------------------
@@ -374,7 +364,9 @@ class Command(click.Command):
         """
         super().__init__(*args, **kwargs)
         if as_of:
-            self.params.append(_create_option("--as-of", type=ChangeParam(), metavar="TIME", help=_AS_OF))
+            self.params.append(
+                _create_option("--as-of", type=TimeParam(numbers=True), metavar="TIME", help=_AS_OF)
+            )
         if json:
             self.params.append(_create_option("--json", "as_json", is_flag=True, help=_JSON))
         self.params.extend(build_common_options())

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 Moment: TypeAlias = "datetime | int | None"
 """Time, or number of a change."""
 
+_MOMENT = options.TimeParam(numbers=True)
 _time_options = options.combine_options(
-    click.option("--since", type=options.ChangeParam(), metavar="TIME",
+    click.option("--since", type=_MOMENT, metavar="TIME",
                  help="Only changes since then: 2025-01-31, a time, 2h for the last two hours, or a number."),
-    click.option("--until", type=options.ChangeParam(), metavar="TIME", help="Only changes until this time or number."),
+    click.option("--until", type=_MOMENT, metavar="TIME", help="Only changes until this time or number."),
 )  # fmt: skip
 
 
@@ -84,8 +85,8 @@ def blame(context: CommandContext, /, id: str) -> None:
 
 @command(json=True)
 @click.argument("id", required=False)
-@click.argument("a", type=options.ChangeParam(), required=False)
-@click.argument("b", type=options.ChangeParam(), required=False)
+@click.argument("a", type=_MOMENT, required=False)
+@click.argument("b", type=_MOMENT, required=False)
 @_time_options
 def diff(
     context: CommandContext, /, id: str | None, a: Moment, b: Moment, since: Moment, until: Moment
@@ -123,7 +124,9 @@ def diff(
 @command(json=True)
 @click.argument("change", type=click.IntRange(min=1), required=False)
 @click.option("--batch", type=click.IntRange(min=1), metavar="NUMBER", help="Undo all changes of this batch.")
-@click.option("--since", type=options.ChangeParam(), metavar="TIME", help="Undo all changes since then.")
+@click.option(
+    "--since", type=_MOMENT, metavar="TIME", help="Undo all changes since then."
+)
 @click.option("--last", is_flag=True, help="Undo the newest change, with all of its batch.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
 @options.YES

@@ -296,11 +296,10 @@ class _Chat:
 
     def _show_status(self) -> None:
         session, stats = self._agent.session, self._scoped.stats()
-        total, window = len(self._scoped.turns(session.id)), len(session.turns())
-        turns, records = output.count(total, "turn"), output.count(stats.records, "record")
-        where = output.one_line(session.id)
-        click.echo(f"Session {where}: {turns}, {window:,} in the window, {session.state.status}")
-        click.echo(f"Memory: {records}, {stats.archived:,} archived, {output.count(stats.turns, 'turn')}")
+        turns = output.count(len(self._scoped.turns(session.id)), "turn")
+        window = f"{len(session.turns()):,} in the window"
+        click.echo(f"Session {output.one_line(session.id)}: {turns}, {window}, {session.state.status}")
+        click.echo(f"Memory: {output.format_counts(stats)}, {stats.archived:,} archived")
         click.echo(f"Model: {self._model}; {output.count(self._tokens, 'token')} so far")
 
 

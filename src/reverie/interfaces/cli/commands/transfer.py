@@ -237,13 +237,14 @@ def _describe_import(report: ImportReport, path: Path, origin: Origin | None) ->
         yield f"Learned nothing{hint}."
     verb = "Would update" if report.dry_run else "Updated"
     for each in report.revised:
-        counts = {
-            f"{output.count(each.withdrawn, 'turn')} of another branch removed": each.withdrawn,
-            f"{output.count(each.updated, 'text')} replaced": each.updated,
-            f"{output.count(each.added, 'turn')} added": each.added,
-            **{f"new {name}": 1 for name in each.metadata},
-        }
-        yield f"{verb} session {each.session}: {', '.join(text for text, number in counts.items() if number)}."
+        counts = (
+            (each.withdrawn, "turn", "removed"),
+            (each.updated, "text", "replaced"),
+            (each.added, "turn", "added"),
+        )
+        changes = [f"{output.count(number, noun)} {done}" for number, noun, done in counts if number]
+        new = [f"new {name}" for name in each.metadata]
+        yield f"{verb} session {each.session}: {', '.join([*changes, *new])}."
 
 
 def _describe_skipped(report: ImportReport) -> Iterator[str]:
