@@ -124,9 +124,7 @@ def diff(
 @command(json=True)
 @click.argument("change", type=click.IntRange(min=1), required=False)
 @click.option("--batch", type=click.IntRange(min=1), metavar="NUMBER", help="Undo all changes of this batch.")
-@click.option(
-    "--since", type=_MOMENT, metavar="TIME", help="Undo all changes since then."
-)
+@click.option("--since", type=_MOMENT, metavar="TIME", help="Undo all changes since then.")
 @click.option("--last", is_flag=True, help="Undo the newest change, with all of its batch.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
 @options.YES
