@@ -201,8 +201,9 @@ def _find_toast(call: Call, request: Request) -> dict[str, Any] | None:
         return None
     undone = request.query_params.get("undone") == "1"
     may_undo = is_allowed(call, "review") and change["can_undo"]
-    verb = "Undone" if undone else change["verb"]
-    return {"verb": verb, "text": change["text"], "number": number if may_undo else None, "undone": undone}
+    verb, more = "Undone" if undone else change["verb"], change["sequence"] - change["batch"]
+    named = (("batch", change["batch"]) if more else ("change", number)) if may_undo else None
+    return {"verb": verb, "text": change["text"], "more": more, "named": named, "undone": undone}
 
 
 def _find_change(call: Call, *, after: int) -> int | None:
