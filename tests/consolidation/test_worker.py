@@ -164,15 +164,15 @@ def test_a_model_that_fails_for_a_month_is_asked_now_and_then_and_reads_what_wai
 
     world.talk(60)
     one = world.worker(answer)
-    for _ in range(30 * 24):
+    for _ in range(30 * 4):
         one.run_due()
-        world.clock.move(hours=1)
+        world.clock.move(hours=6)
     assert 3 <= len(asked) <= most
     assert world.window == 10, "a window is shortened by rule then"
     is_broken = False
     asked.clear()
-    for _ in range(8 * 24):
-        world.clock.move(hours=1)
+    for _ in range(8 * 4):
+        world.clock.move(hours=6)
         one.run_due()
     assert [text.count("] USER: message") for text in asked] == [30], "every message is read, once"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta, tzinfo
 from itertools import accumulate
 from typing import Any
@@ -118,10 +118,8 @@ def read(view: PassInput) -> Flow[Plan]:
     answers: list[Answer] = []
     has_model = window.is_read
     for part in reading.split() if has_model else ():
-        splits = 1 if window.failures else MAX_SPLITS
-        parts = yield from ask_in_parts(
-            part, reading.build_request, forms=READ.forms, splits=splits, is_whole=True
-        )
+        build, splits = reading.build_request, 1 if window.failures else MAX_SPLITS
+        parts = yield from ask_in_parts(part, build, forms=READ.forms, splits=splits, is_whole=True)
         for _, answer in parts:
             builder.spend(answer.usage)
             if answer.why and not answer.has_no_model:
@@ -134,38 +132,17 @@ def read(view: PassInput) -> Flow[Plan]:
             break
     for answer in answers:
         reading.take(answer.fields)
-    reading.add_steps()
-    reading.add_history(
-        [to_text(each.fields.get("history") or each.fields.get("history_entry")) for each in answers]
-    )
+    told = (each.fields.get("history") or each.fields.get("history_entry") for each in answers)
+    reading.add_history(list(map(to_text, told)))
     if window.is_moving:
         moved = window.move()
         builder.take(moved.edit, moved.why, moved.sources)
     if builder.steps and not has_model:
         builder.note("no model: the paragraph was made by rule")
-    return builder.plan(
-        skipped="nothing in it is worth keeping"
-        if has_model
-        else "no model: only rules learn from conversations",
-        cursors=reading.build_cursors(is_read=has_model),
+    skipped = (
+        "nothing in it is worth keeping" if has_model else "no model: only rules learn from conversations"
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Proposal:
-    """A record that a model proposes and that code accepts.
-
-    Attributes:
-        note: The record.
-        turns: The turns that it cites.
-        until: End of the last day on which it matters, if the model says so and the turns too.
-        replaces: The known record that it changes; None for a new one.
-    """
-
-    note: NewRecord
-    turns: tuple[Turn, ...]
-    until: datetime | None = None
-    replaces: Record | None = None
+    return builder.plan(skipped=skipped, cursors=reading.build_cursors(is_read=has_model))
 
 
 class _Reading:
@@ -192,7 +169,7 @@ class _Reading:
             *(Evidence(text=record.content, at=record.created_at) for record in known),
             Evidence(text=" ".join(sorted(name.title() for name in names)), at=view.now),
         ]
-        self._proposals: list[_Proposal] = []
+        self._count = 0
         self._claims: list[PendingClaim] = []
 
     # -- the request -------------------------------------------------------------------------------------
@@ -274,7 +251,7 @@ class _Reading:
         what = "add a record" if replaces is None else f"change {replaces.id}"
         if is_change and replaces is None:
             self._builder.refuse("change a record", _UNKNOWN)
-        elif len(self._proposals) >= len(self._labels):
+        elif self._count >= len(self._labels):
             self._builder.refuse(what, "there are as many records as messages already")
         elif why := self._explain_refusal(content, cited, replaces):
             self._builder.refuse(what, why)
@@ -296,8 +273,8 @@ class _Reading:
                 scope=last.scope,
                 created_at=last.at,
             )
-            until = self._read_until(to_text(given.get("until")), cited)
-            self._proposals.append(_Proposal(note=note, turns=tuple(cited), until=until, replaces=replaces))
+            self._count += 1
+            self._save(note, cited, self._read_until(to_text(given.get("until")), cited), replaces)
 
     def _explain_refusal(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> str:
         if not 1 <= len(content) <= LONGEST_RECORD:
@@ -308,9 +285,7 @@ class _Reading:
             return "it looks like a secret"
         evidence, context, zone = collect_evidence(cited), self._context, self._view.zone
         old = replaces.content if replaces is not None else ""
-        if (
-            find_language(content) == "de"
-        ):  # it capitalizes every noun; whether one is a name is for the model to say
+        if find_language(content) == "de":  # it capitalizes every noun, and not names alone
             context = [*context, Evidence(text=content, at=evidence[0].at)]
         return find_unsaid(content, evidence, least=_KNOWN_SHARE, context=context, replaced=old, zone=zone)
 
@@ -334,53 +309,45 @@ class _Reading:
 
     # -- the plan ----------------------------------------------------------------------------------------
 
-    def add_steps(self) -> None:
-        """Save what is in the owner's words, and archive what waits."""
+    def _save(
+        self, note: NewRecord, cited: Sequence[Turn], until: datetime | None, replaces: Record | None
+    ) -> None:
+        """Save a record in the owner's words; another waits in the archive, and the owner's sentence stands for it."""
         view, builder = self._view, self._builder
+        target = "" if replaces is None else replaces.id
+        turns = tuple(turn.id for turn in cited)
+        claim = PendingClaim("change" if target else "add", target=target, turns=turns)
 
-        def save(proposal: _Proposal, note: NewRecord) -> str:
+        def save(note: NewRecord) -> str:
             """Save a live record; return its id, empty if the text is known."""
             for change in view.plan_records([note]):
                 record = change.after
                 if isinstance(record, Record) and (record.scope, record.fingerprint) not in builder.said:
-                    record = replace(record, until=proposal.until or record.until)
+                    record = replace(record, until=until or record.until)
                     builder.take(replace(change, after=record), "said in a conversation")
                     return record.id
             return ""
 
-        def hold(proposal: _Proposal, name: str, quote: str = "") -> None:
-            target = "" if proposal.replaces is None else proposal.replaces.id
-            turns = tuple(turn.id for turn in proposal.turns)
-            self._claims.append(PendingClaim("change" if target else "add", name, target, quote, turns))
+        if _is_quoted(note.content, cited):
+            name = save(note)
+            self._claims += [claim._replace(record=name)] if target else []
+            return
+        quotation = find_quotation(note.content, cited)
+        quote = "" if quotation is None else save(self._quote(note, *quotation))
+        for change in view.plan_records([note]):
+            if isinstance(change.after, Record) and change.before is None:
+                until = until or change.after.until
+                held = replace(change.after, archived_at=view.now, archive_reason=HELD, until=until)
+                builder.take(replace(change, after=held), HELD)
+                self._claims.append(claim._replace(record=change.id, quote=quote))
 
-        for proposal in self._proposals:
-            if _is_quoted(proposal):
-                name = save(proposal, proposal.note)
-                if proposal.replaces is not None:
-                    hold(proposal, name)
-                continue
-            quotation = find_quotation(proposal.note.content, proposal.turns)
-            quote = "" if quotation is None else save(proposal, self._quote(proposal, *quotation))
-            for change in view.plan_records([proposal.note]):
-                if isinstance(change.after, Record) and change.before is None:
-                    until = proposal.until or change.after.until
-                    held = replace(change.after, archived_at=view.now, archive_reason=HELD, until=until)
-                    builder.take(replace(change, after=held), HELD)
-                    hold(proposal, change.id, quote)
-
-    def _quote(self, proposal: _Proposal, sentence: str, turn: Turn) -> NewRecord:
-        """Return the record of the owner's own sentence that stands in for a proposal."""
+    def _quote(self, note: NewRecord, sentence: str, turn: Turn) -> NewRecord:
+        """Return the record of the owner's own sentence that stands in for a proposed one."""
         intake = classify(sentence, origin=turn.origin, at=turn.at, zone=self._view.zone, door="conversation")
-        kind = intake.kind or ("fact" if proposal.note.kind in STANDING else proposal.note.kind)
-        return replace(
-            proposal.note,
-            content=sentence,
-            kind=kind,
-            importance=rate_importance(sentence, kind or "fact"),
-            references=(turn.id,),
-            origin=turn.origin,
-            created_at=turn.at,
-        )
+        kind = intake.kind or ("fact" if note.kind in STANDING else note.kind) or "fact"
+        importance = rate_importance(sentence, kind)
+        own = replace(note, content=sentence, kind=kind, importance=importance, references=(turn.id,))
+        return replace(own, origin=turn.origin, created_at=turn.at)
 
     def add_history(self, entries: Sequence[str]) -> None:
         """Add the paragraph about turns that are not told yet; none for a scope's."""
@@ -405,7 +372,7 @@ class _Reading:
     def build_pause(self) -> dict[str, str | None]:
         """Return the cursor by which the model is asked about the conversation again in 1, 2, 4, then each 8 days."""
         window = self._window
-        again_at = self._view.now + min(FIRST_PAUSE * 2**window.failures, LONGEST_PAUSE)
+        again_at = self._view.now + min(FIRST_PAUSE * 2 ** min(window.failures, 9), LONGEST_PAUSE)
         words = (window.read_from, window.failures + 1, format_time(again_at), window.reader)
         return {build_remembered_cursor(window.state.id): " ".join(map(str, words))}
 
@@ -459,11 +426,11 @@ def find_quotation(content: str, turns: Sequence[Turn]) -> tuple[str, Turn] | No
     return best[1], best[2]
 
 
-def _is_quoted(proposal: _Proposal) -> bool:
-    """Return whether a proposal is a sentence of the owner's, word for word."""
-    own = collect_evidence(proposal.turns, only_owner=True)
+def _is_quoted(content: str, turns: Sequence[Turn]) -> bool:
+    """Return whether a text is a sentence of the owner's in these turns, word for word."""
+    own = collect_evidence(turns, only_owner=True)
     said = {compute_fingerprint(sentence) for each in own for sentence in split_sentences(each.text)}
-    return compute_fingerprint(proposal.note.content) in said
+    return compute_fingerprint(content) in said
 
 
 def _select_known(records: Iterable[Record], turns: Iterable[Turn]) -> list[Record]:
