@@ -143,6 +143,7 @@ def test_a_failed_call_loses_nothing_and_is_tried_again(world: World) -> None:
     assert (outcome.state, world.window) == ("applied", 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failing", "most"),
     [
