@@ -190,13 +190,6 @@ BEIR = {
     "queries__jsonl": '{"_id": "q1", "text": "what flies"}\n{"_id": "q2", "text": "what sails"}\n',
     "qrels___test__tsv": "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\nq2\tb\t1\nq9\tb\t1\nq2\tz\t1\n",
 }
-TREC = {
-    "documents__trec": "<DOC>\n<DOCNO> a </DOCNO>\n<HEADLINE>Kites</HEADLINE>\n"
-    "<TEXT>fly &amp; <b>soar</b></TEXT>\n<NOISE>no</NOISE></DOC>\n<DOC><DOCNO>b</DOCNO>Boats\nsail</DOC>",
-    "topics__trec": "<top>\n<num> Number: 301\n<title> what flies\n<desc> Description:\nlonger\n</top>\n"
-    "<top><num>302</num><title></title><desc>what sails</desc></top>",
-    "qrels__trec": "301 0 a 2\n301 0 b 0\n302 Q0 b 1\n",
-}
 
 
 def test_beir_folders_are_read(tmp_path: Path) -> None:
@@ -214,15 +207,3 @@ def test_beir_folders_are_read(tmp_path: Path) -> None:
         "judgements of questions that are missing": 1,
         "judgements of documents that are missing or empty": 1,
     }
-
-
-def test_trec_folders_are_read(tmp_path: Path) -> None:
-    data = trec.read(put(tmp_path, **TREC))
-    assert data.documents == (
-        EvalDocument(id="a", text="Kites fly & soar"),
-        EvalDocument(id="b", text="Boats sail"),
-    )
-    assert [(q.id, q.text, dict(q.evidence)) for q in data.questions] == [
-        ("301", "what flies", {"a": 2.0}),
-        ("302", "what sails", {"b": 1.0}),
-    ]

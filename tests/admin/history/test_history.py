@@ -440,18 +440,6 @@ def test_what_was_forgotten_cannot_be_undone(memory: Memory, clock: MovableClock
     assert "forgotten" in undone.text
 
 
-def test_what_to_undo_is_said_in_one_way(memory: Memory) -> None:
-    memory.save(PORT)
-    for what in (None, "1", 0, True, [1, "2"]):
-        with pytest.raises(InvalidInput):
-            memory.history.undo(what)  # type: ignore[arg-type]
-    wrong: list[dict[str, Any]] = [{"batch": 1, "since": 1}, {"since": "2h"}, {"batch": -1}]
-    for named in [*wrong, {"what": 1, "batch": 1}]:
-        with pytest.raises(InvalidInput):
-            memory.history.undo(**named)
-    assert last(memory) == 1
-
-
 def test_undo_beside_others_who_save(tmp_path: Path) -> None:
     """Nothing of theirs is lost, and everything that was to be undone is."""
     with Memory.open(tmp_path) as memory, Memory.open(tmp_path, actor="agent") as agent:

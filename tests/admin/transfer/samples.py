@@ -6,6 +6,7 @@ import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ def read_data(name: str) -> Any:
 
 
 _PROGRAMS = read_data("programs")
+_FOLDERS = read_data("folders")
 MCP: list[dict[str, Any]] = _PROGRAMS["MCP"]
 GOLEMCORE_TURN: dict[str, Any] = _PROGRAMS["GOLEMCORE_TURN"]
 GOLEMCORE_FACT: dict[str, Any] = _PROGRAMS["GOLEMCORE_FACT"]
@@ -52,10 +54,6 @@ HISTORY_MD = (
     "2025-01-16 09:00: Talked about Docker.\nHealth checks were added.\n\n"
     "A paragraph without a time.\n"
 )
-NOTE_MD = (
-    "[14:15] User: How do I configure health checks? | Assistant: Add a section...\n"
-    "[14:30] User: What about restart? | Assistant: Use unless-stopped...\n"
-)
 
 
 def lines(path: Path, documents: Iterable[Any]) -> Path:
@@ -79,66 +77,31 @@ def text(path: Path, content: str) -> Path:
     return path
 
 
+def make(name: str, folder: Path) -> Path:
+    """The files of a program, written into a folder."""
+    for path, content in _FOLDERS[name]["files"].items():
+        text(folder / path, content)
+    return folder / str(_FOLDERS[name]["source"])
+
+
 def mcp(folder: Path) -> Path:
     """The file of the MCP reference memory server."""
-    return lines(folder / "memory.jsonl", MCP)
+    return make("mcp", folder)
 
 
 def golemcore(folder: Path) -> Path:
     """A workspace of golemcore: notes, items of three layers, one session."""
-    place = folder / "workspace"
-    text(place / "memory" / "MEMORY.md", MEMORY_MD)
-    text(place / "memory" / "2026-02-07.md", NOTE_MD)
-    lines(place / "memory" / "items" / "episodic" / "2026-02-07.jsonl", [GOLEMCORE_TURN, GOLEMCORE_FACT])
-    lines(place / "memory" / "items" / "semantic.jsonl", [GOLEMCORE_FACT])
-    session = {
-        "id": "telegram:12345",
-        "channelType": "telegram",
-        "chatId": "12345",
-        "state": "PAUSED",
-        "createdAt": "2026-02-07T14:00:00Z",
-        "metadata": {"lang": "en", "depth": 3},
-        "messages": [
-            {"id": "u-1", "role": "user", "content": "Set up CI", "timestamp": "2026-02-07T14:00:01Z"},
-            {
-                "id": "u-2",
-                "role": "assistant",
-                "content": None,
-                "toolCalls": [{"id": "call-1", "name": "shell", "arguments": {"command": "ls"}}],
-                "timestamp": 1770472802.0,
-            },
-            {"id": "u-3", "role": "tool", "content": "pom.xml", "toolCallId": "call-1"},
-        ],
-    }
-    document(place / "sessions" / "telegram:12345.json", session)
-    return place
+    return make("golemcore", folder)
 
 
 def rockbot(folder: Path) -> Path:
     """An agent's folder of RockBot: a profile, and entries in categories."""
-    place = folder / "agent"
-    text(place / "soul.md", "I am RockBot.\n")
-    memory = place / "memory"
-    document(memory / "user-preferences" / "timezone" / "a1b2c3d4e5f6.json", ROCKBOT_TIMEZONE)
-    document(memory / "anti-patterns" / "file-operations" / "9f8e7d6c.json", ROCKBOT_OLD)
-    document(memory / f"{ROCKBOT_MERGED['id']}.json", ROCKBOT_MERGED)
-    return place
+    return make("rockbot", folder)
 
 
 def autobot(folder: Path) -> Path:
     """A workspace of Autobot: MEMORY.md, HISTORY.md, one session."""
-    place = folder / "workspace"
-    text(place / "memory" / "MEMORY.md", MEMORY_MD)
-    text(place / "memory" / "HISTORY.md", HISTORY_MD)
-    about = {"_type": "metadata", "created_at": "2025-01-15T10:00:00Z", "metadata": {}}
-    said = [
-        {"role": "user", "content": "how do I deploy this?", "timestamp": "2025-01-15T10:30:00Z"},
-        {"role": "assistant", "content": "With GitHub Actions.", "timestamp": "2025-01-15T10:31:00Z"},
-        {"role": "user", "content": "ok", "timestamp": "2025-01-15T10:32:00Z"},
-        {"role": "user", "content": "ok", "timestamp": "2025-01-15T10:32:00Z"},
-    ]
-    lines(place / "sessions" / "telegram_77.jsonl", [about, *said])
-    return place
+    return make("autobot", folder)
 
 
 def archive(path: Path, members: Mapping[str, str]) -> Path:
@@ -162,12 +125,6 @@ def claude(folder: Path) -> Path:
     return archive(folder / "claude.zip", {"conversations.json": json.dumps(CLAUDE), "users.json": "[]"})
 
 
-def long_text(folder: Path) -> Path:
-    """A text of several passages."""
-    valves = " ".join(f"Valve {n} opens at {n} bar." for n in range(200))
-    return text(folder / "handbook.txt", f"# Handbook\n\n{valves}")
-
-
 SOURCES = {
     "mcp": mcp,
     "golemcore": golemcore,
@@ -175,7 +132,7 @@ SOURCES = {
     "notes": autobot,
     "chatgpt": chatgpt,
     "claude": claude,
-    "document": long_text,
+    "document": partial(make, "long_text"),
 }
 """Every foreign format, by its name."""
 

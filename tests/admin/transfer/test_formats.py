@@ -268,32 +268,9 @@ def test_notes_that_cannot_be_read_are_named(memory: Memory, tmp_path: Path) -> 
 
 def vault(folder: Path) -> Path:
     """A vault of Obsidian: front matter, drawings, embedded data, names of every script."""
-    place = folder / "vault"
-    picture = "iVBORw0KGgoAAAANSUhEUgAA" * 40
-    samples.text(
-        place / "Plans" / "Weir plan.md",
-        '---\ntitle: Weir: plan (core)\ntags: [weir, "#river"]\naliases:\n  - The plan\ncreated: 2026-03-07T21:22\n'
-        "Parent:\n---\n# Weir plan\n\n- order 12 planks\n\n```dataview\nTABLE file.ctime\n```\n"
-        f"![map](data:image/png;base64,{picture})\n",
-    )
-    drawing = "```compressed-json\nN4KAkARALgngDgUwgLgAQQQDwMYEMA2AlgCYBOuA7hAD\n```"
-    samples.text(place / "draw.md", f"---\nexcalidraw-plugin: parsed\n---\n%%\n# Drawing\n{drawing}\n%%\n")
-    samples.text(
-        place / "plain.excalidraw.md",
-        '# Text Elements\nLock gate\n\n---\n\n# Drawing\n```json\n{"type": "excalidraw"}\n```\n%%',
-    )
-    samples.text(
-        place / "days" / "2026-02-08.md", "---\ntitle: >-\n  A day\n  by the river\n---\n## Log\n- met Isko\n"
-    )
-    samples.text(
-        place / "broken.md", "---\ncreated: <% tp.date.now() %>\nbad: [unclosed\n---\nOdile waters.\n"
-    )
-    samples.text(place / "only.md", "---\naliases: [Reed]\n---\n\n")
-    samples.text(place / "Ünïcode näme 🦩.md", "The ferry leaves at 7:12.\n")
-    samples.text(place / "名前.md", "名前はまだ無い\n")
+    place = samples.make("vault", folder)
     (place / "wide.md").write_text("The mill is old\n", encoding="utf-16")
     (place / "latin.md").write_bytes(b"M\xfcller\n")
-    samples.text(place / ".trash" / "old.md", "gone\n")
     return place
 
 
