@@ -191,8 +191,7 @@ _PREFIX = "prompt:"  # of the cursors of entries, each with its session and a nu
 _PRUNE_INTERVAL = 100  # positions of a session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptLogLine:
+class PromptLogLine(NamedTuple):
     """One candidate of a context.
 
     Attributes:
@@ -289,9 +288,7 @@ class ExplainedPrompt:
         """Return the entry with its texts as a JSON object."""
         return self.entry.to_dict() | {
             "question": self.question,
-            "lines": [
-                to_json_object(line) | {"content": self.contents.get(line.id)} for line in self.entry.lines
-            ],
+            "lines": [line._asdict() | {"content": self.contents.get(line.id)} for line in self.entry.lines],
             "text": [line._asdict() for line in self.text],
             "is_rebuilt": self.is_rebuilt,
         }
@@ -458,12 +455,7 @@ def build_prompt_cursors(
 def _build_entry(session: str, given: PackInput, pack: Pack) -> PromptLogEntry:
     lines = (
         PromptLogLine(
-            id=each.hit.id,
-            type=each.hit.type,
-            verdict=each.verdict,
-            score=round(each.hit.score, 3),
-            tokens=each.tokens,
-            recent=each.recent,
+            each.hit.id, each.hit.type, each.verdict, round(each.hit.score, 3), each.tokens, each.recent
         )
         for each in pack.choices
     )
@@ -555,7 +547,8 @@ def _decode(text: str) -> _StoredPrompt:
     """Return a stored entry; raise `InvalidInput` if the text is not one."""
     try:
         values = json.loads(text.split(" ", 2)[2])
-        rows = [PromptLine(*row) for row in values["text"]]
-        return _StoredPrompt(from_json_object(PromptLogEntry, values["entry"]), rows, values["question"])
+        lines = tuple(PromptLogLine(*row) for row in values["entry"]["lines"])
+        entry = replace(from_json_object(PromptLogEntry, {**values["entry"], "lines": []}), lines=lines)
+        return _StoredPrompt(entry, [PromptLine(*row) for row in values["text"]], values["question"])
     except (ValueError, TypeError, LookupError) as error:
         raise InvalidInput(f"not an entry of the prompt log: {error}") from None
