@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
@@ -59,16 +59,12 @@ def _analyze_text(
     noted: str = "",
     cues: str = "",
     speaker: str = "",
-    languages: Sequence[str] = (),
+    language: str | None = None,
 ) -> AnalyzedText:
-    first, *others = languages or tokenizer.find_languages(text)
-    tokens = tokenizer.tokenize(text, first)
-    length = len(tokens)
-    for language in others:
-        tokens += dict.fromkeys(each for each in tokenizer.tokenize(text, language) if each not in tokens)
+    tokens = tokenizer.tokenize(text, language)
     return AnalyzedText(
         terms=tokenizer.pack(tokens),
-        length=length,
+        length=len(tokens),
         cues=cues,
         speaker=speaker,
         dates=analyze_dates(text, written, noted),
@@ -88,4 +84,4 @@ def _analyze_record(text: str, written: datetime, noted: str, content: str | Non
     if content is None:
         return _analyze_text(text, written, noted)
     # The category "car" does not make an English fact French.
-    return _analyze_text(text, written, noted, languages=tokenizer.find_languages(content))
+    return _analyze_text(text, written, noted, language=tokenizer.find_language(content))

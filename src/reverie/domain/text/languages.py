@@ -42,9 +42,6 @@ _LEAST_FOREIGN = 0.2
 _MARGIN = 1.1
 """Least ratio of its evidence to the evidence for English."""
 
-_CERTAIN = 1.2
-"""Ratio of its evidence to the evidence for English from which a text is in that language alone."""
-
 WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
 """Languages in Latin letters that are likely."""
 
@@ -101,35 +98,25 @@ def list_function_words() -> frozenset[str]:
     return frozenset(_list_languages_by_word())
 
 
-def detect_languages(words: Iterable[str], text: str) -> tuple[str, ...]:
+def detect_language(words: Iterable[str], text: str) -> str:
     """Return the most likely language of a text as its ISO 639-1 code; English without evidence for another one.
-
-    A second one is English, if the text is in Latin letters and the evidence for the first is a single word, or not
-    much more than that for English.
 
     Args:
         words: Folded words of the text.
         text: The text, for its script.
 
     Example:
-        >>> detect_languages(["wo", "ist", "der", "termin"], "Wo ist der Termin?")
-        ('de',)
+        >>> detect_language(["wo", "ist", "der", "termin"], "Wo ist der Termin?")
+        'de'
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
             if script.search(text):
-                return (language,)
-    words = list(words)
+                return language
     evidence = _gather_evidence(words)
     best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
-    english = evidence.get(DEFAULT, 0.0)
-    if best == DEFAULT or evidence[best] < max(_LEAST, _MARGIN * english):
-        return (DEFAULT,)
-    table = _list_languages_by_word()
-    spelled = fold_accents(text)  # "Kim" is a name, although "kim" is a Turkish function word
-    telling = {word for word in words if word in spelled and best in table.get(word, "").split()}
-    is_certain = len(telling) > 1 and evidence[best] >= _CERTAIN * english
-    return (best,) if is_certain else (best, DEFAULT)
+    is_likely = evidence.get(best, 0.0) >= max(_LEAST, _MARGIN * evidence.get(DEFAULT, 0.0))
+    return best if is_likely else DEFAULT
 
 
 def guess_foreign_language(words: Iterable[str]) -> str:

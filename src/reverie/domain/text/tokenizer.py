@@ -20,6 +20,7 @@ Rules for a *chunk* (a run of word characters, joined by at most one separator e
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -31,7 +32,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.languages import (
     DEFAULT,
     OTHER_SCRIPTS,
-    detect_languages,
+    detect_language,
     fold_accents,
     get_function_words,
     get_stemmer,
@@ -45,19 +46,7 @@ MONTHS = (
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 
-_STOP_WORDS = """
-    a about above after again against all also am an and any are aren as at be because been before being
-    below between both but by can cannot could couldn did didn do does doesn doing don down during each
-    else ever few for from further get gets getting give given go goes going got had hadn has hasn have
-    haven having he her here hers herself him himself his how i if in into is isn it its itself just let
-    like ll made make makes many may me mention mentioned mentions might more most much must mustn my
-    mine myself no nor not of off on once one only or other our ours ourselves out over own per please
-    same say says said shall shan she should shouldn so some such tell than that the their theirs them
-    themselves then there these they this those through to too under until up upon us use used using ve
-    very via was wasn we were weren what whatever when where whether which while who whom whose why will
-    with without won would wouldn you your yours yourself yourselves
-"""
-STOP_WORDS = frozenset(_STOP_WORDS.split())
+STOP_WORDS = frozenset((pkgutil.get_data(__package__, "stop_words.txt") or b"").decode().split())
 """Question words, auxiliaries, pronouns, determiners, prepositions, conjunctions, and common verbs of questions."""
 
 _GLUE = STOP_WORDS - {"go"}
@@ -186,7 +175,7 @@ def tokenize_chunks(
     """Return each chunk of a text with its parts and wholes; `language` is None to detect it."""
     text = normalize_text(text)
     cut = _cut(text)
-    chunks = _get_chunks(_find_languages(cut, text)[0] if language is None else language)
+    chunks = _get_chunks(_find_language(cut, text) if language is None else language)
     return [(chunk, *chunks[chunk]) for chunk in cut]
 
 
@@ -196,17 +185,8 @@ def find_language(text: str) -> str:
     >>> find_language("Wann ist der Termin?")
     'de'
     """
-    return find_languages(text)[0]
-
-
-def find_languages(text: str) -> tuple[str, ...]:
-    """Return the language of `find_language`, and English too if that language has little evidence.
-
-    >>> find_languages("Meeting über deployments"), find_languages("Das Treffen ist heute")
-    (('de', 'en'), ('de',))
-    """
     text = normalize_text(text)
-    return _find_languages(_cut(text), text)
+    return _find_language(_cut(text), text)
 
 
 def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int:
@@ -302,10 +282,10 @@ def stem(word: str, language: str = DEFAULT) -> str:
     return (get_stemmer(language) or str)(word[:LONGEST_TOKEN])
 
 
-def _find_languages(cut: Sequence[str], text: str) -> tuple[str, ...]:
+def _find_language(cut: Sequence[str], text: str) -> str:
     if text.isascii():
-        return detect_languages(" ".join(cut[:_LOOKED_AT]).lower().split(" "), text)
-    return detect_languages((fold(chunk) for chunk in islice(cut, _LOOKED_AT)), text)
+        return detect_language(" ".join(cut[:_LOOKED_AT]).lower().split(" "), text)
+    return detect_language((fold(chunk) for chunk in islice(cut, _LOOKED_AT)), text)
 
 
 def normalize_text(text: str) -> str:

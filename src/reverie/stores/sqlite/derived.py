@@ -35,7 +35,7 @@ from reverie.stores.sqlite.reading import CORRUPT, SQLiteConditions, build_uri, 
 if TYPE_CHECKING:
     from reverie.stores.protocol import Store
 
-_FORMAT = 2
+_FORMAT = 3
 """Version of the tables and of the analyzer; a file of another one is made again."""
 
 _BATCH = 1_000
