@@ -22,7 +22,7 @@ from tests.support.contract.factories import make_additions, make_record
 
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
-from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.values import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.interfaces.http.application import build_application
 from reverie.interfaces.http.page.site import GROUPS

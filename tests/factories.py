@@ -13,7 +13,7 @@ from typing import Any
 
 from evaluation.measures.scripted_verifier import answer_check, collect_strings
 
-from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.values import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.record import Record

@@ -48,7 +48,7 @@ def test_the_memory_is_imported_without_models_tools_and_administration() -> Non
     imported = list_imported("from reverie import Memory, NotFound, Settings")
     unneeded = """
         admin.administration admin.doctor admin.erasure admin.history admin.transfer agent aio
-        consolidation.flows consolidation.inputs consolidation.passes evals files.hand_edits integrations interfaces llm
+        consolidation.flows consolidation.values consolidation.passes evals files.hand_edits integrations interfaces llm
         snapshot tools
     """
     assert list_below(imported, *(f"reverie.{part}" for part in unneeded.split())) == []
@@ -69,7 +69,7 @@ def test_a_prompt_is_answered_without_what_only_others_need(tmp_path: Path) -> N
         f"assert 'room' in run('user-prompt', HookOptions(store={folder!r}), {data!r})"
     )
     unneeded = """
-        admin aio consolidation.flows consolidation.inputs consolidation.passes domain.similarity.deduplication
+        admin aio consolidation.flows consolidation.values consolidation.passes domain.similarity.deduplication
         domain.similarity.three_way_merge evals files.folder files.hand_edits
         integrations interfaces.cli interfaces.http interfaces.mcp llm.provider
         search.vectors snapshot stores.in_memory stores.postgres

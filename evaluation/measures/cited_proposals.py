@@ -19,9 +19,9 @@ from evaluation.measures.harness import Evaluation, format_share, group_rows
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie.consolidation.flows import Claim, format_evidence, run_pass, verify_claims
-from reverie.consolidation.inputs import PassInput, WindowInput
 from reverie.consolidation.passes.preferences import explain_unshown
 from reverie.consolidation.passes.read import read
+from reverie.consolidation.values import PassInput, WindowInput
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.llm.protocol import ModelReply, ModelRequest

@@ -16,9 +16,9 @@ from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
 from reverie.consolidation.flows import run_pass, verify_claims
-from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.tidy import HeadlineProposal, HeadlineWriter
 from reverie.consolidation.plan_builder import PlanBuilder
+from reverie.consolidation.values import PassInput
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record

@@ -27,7 +27,7 @@ _NAMES: dict[str, str] = {
     "reverie.admin.transfer.importer": "ImportReport",
     "reverie.admin.transfer.batch": "Revision Skipped",
     "reverie.aio": "AsyncMemory AsyncScopedMemory AsyncSession",
-    "reverie.consolidation.plan": "Plan",
+    "reverie.consolidation.values": "Plan",
     "reverie.consolidation.worker": "Worker",
     "reverie.context.pack": "Pack",
     "reverie.domain.change": "Change JournalEntry",

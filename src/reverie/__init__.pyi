@@ -21,7 +21,7 @@ from reverie.admin.transfer.importer import ImportReport as ImportReport
 from reverie.aio import AsyncMemory as AsyncMemory
 from reverie.aio import AsyncScopedMemory as AsyncScopedMemory
 from reverie.aio import AsyncSession as AsyncSession
-from reverie.consolidation.plan import Plan as Plan
+from reverie.consolidation.values import Plan as Plan
 from reverie.consolidation.worker import Worker as Worker
 from reverie.context.pack import Pack as Pack
 from reverie.domain.change import Change as Change

@@ -19,7 +19,7 @@ from reverie.admin.stats import ScopeStats, Stats
 from reverie.admin.transfer.backup import Backup
 from reverie.admin.transfer.export import ExportReport
 from reverie.admin.transfer.importer import ImportReport
-from reverie.consolidation.plan import ApplyResult
+from reverie.consolidation.values import ApplyResult
 from reverie.consolidation.worker import Worker, WorkReport
 from reverie.context.candidates import StaticContext
 from reverie.context.pack import Pack

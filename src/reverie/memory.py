@@ -553,7 +553,7 @@ class _SessionOpener(NamedTuple):
 def _propose(writer: StoreWriter, changes: Sequence[Change], why: str) -> None:
     """Have changes wait for the owner's decision."""
     from reverie.consolidation.inbox import Inbox  # here: few edits look like an accident
-    from reverie.consolidation.plan import Plan, PlanStep
+    from reverie.consolidation.values import Plan, PlanStep
 
     steps = tuple(PlanStep(edit=change, why=why) for change in changes)
     plan = Plan(id=writer.new_id(), name="page", made_at=writer.clock(), steps=steps)

@@ -22,7 +22,7 @@ from reverie.consolidation.flows import (
     run_together,
     verify_claims,
 )
-from reverie.consolidation.inputs import PassInput
+from reverie.consolidation.values import PassInput
 from reverie.domain.similarity.grounding import extract_content
 from reverie.llm.protocol import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
 from tests.factories import MovableClock

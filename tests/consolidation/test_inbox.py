@@ -15,7 +15,7 @@ import pytest
 from reverie import Memory, Settings
 from reverie.consolidation import inbox
 from reverie.consolidation.inbox import Inbox, Verdict
-from reverie.consolidation.plan import Plan, PlanStep, build_group_key
+from reverie.consolidation.values import Plan, PlanStep, build_group_key
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.record import Record

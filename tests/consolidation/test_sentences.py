@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.consolidation.entities import extract_references, extract_tags
 from reverie.consolidation.sentences import (
+    extract_references,
+    extract_tags,
     find_failure,
     has_correction,
     is_fiction,

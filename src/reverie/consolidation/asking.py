@@ -16,7 +16,7 @@ from importlib.resources import files
 
 from reverie.consolidation.answers import LIMIT, NO_MODEL, TIMEOUT, iter_numbered, read_answer
 from reverie.consolidation.flows import CLAIM_CHECK, Ask, Claim, build_claim_request, is_supported
-from reverie.consolidation.inputs import PassInput
+from reverie.consolidation.values import PassInput
 from reverie.domain.errors import (
     ModelError,
     ModelRefused,

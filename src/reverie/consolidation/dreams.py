@@ -19,9 +19,8 @@ from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage, tak
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, VERIFIED, InputGatherer, Pass, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
-from reverie.consolidation.inputs import build_cursor_name
 from reverie.consolidation.passes import verify
-from reverie.consolidation.plan import ApplyResult, Plan, select_groups
+from reverie.consolidation.values import ApplyResult, Plan, build_cursor_name, select_groups
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value

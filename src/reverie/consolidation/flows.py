@@ -27,7 +27,7 @@ from reverie.consolidation.answers import (
     read_answer,
     to_text,
 )
-from reverie.consolidation.inputs import PassInput
+from reverie.consolidation.values import PassInput
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.dates import load_words

@@ -20,18 +20,18 @@ from typing import Literal, NamedTuple
 from reverie.consolidation.asking import ModelAsker
 from reverie.consolidation.flows import Flow
 from reverie.consolidation.inbox import list_waiting
-from reverie.consolidation.inputs import (
+from reverie.consolidation.passes import compact, drafts, preferences, read, tidy, verify
+from reverie.consolidation.values import (
     CLAIMS,
     SHOWN,
     PassInput,
+    Plan,
     WindowInput,
     apply_changes,
     build_cursor_name,
     collect_signals,
     parse_claims,
 )
-from reverie.consolidation.passes import compact, drafts, preferences, read, tidy, verify
-from reverie.consolidation.plan import Plan
 from reverie.context.window import (
     build_history_cursor,
     build_recalled_counter,

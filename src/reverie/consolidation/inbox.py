@@ -18,7 +18,14 @@ from functools import lru_cache
 from typing import Any, Literal, Self, get_args
 
 from reverie.consolidation.answers import LIMIT, TIMEOUT
-from reverie.consolidation.plan import Plan, PlanStep, Rejection, build_group_key, group_steps, select_groups
+from reverie.consolidation.values import (
+    Plan,
+    PlanStep,
+    Rejection,
+    build_group_key,
+    group_steps,
+    select_groups,
+)
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.record import Record, validate_choice

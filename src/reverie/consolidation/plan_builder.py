@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 
 from reverie.consolidation.answers import NO_MODEL, Answer, describe_unknown_keys
 from reverie.consolidation.flows import ClaimVerdicts
-from reverie.consolidation.inputs import PassInput
-from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.values import PassInput, Plan, PlanStep, Rejection
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput

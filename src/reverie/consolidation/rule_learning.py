@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
-from reverie.consolidation.entities import extract_references, extract_tags
 from reverie.consolidation.sentences import (
     TRIGGER,
+    extract_references,
+    extract_tags,
     find_failure,
     find_wishes,
     has_correction,

@@ -12,7 +12,7 @@ from evaluation.measures.synthetic_secrets import SECRETS
 
 from reverie import Memory, Settings
 from reverie.admin.erasure.eraser import Eraser
-from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.values import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.interfaces.cli.main import cli
 from tests.support.contract.factories import make_record, make_time

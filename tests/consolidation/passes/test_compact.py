@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from reverie.consolidation.flows import run_pass
-from reverie.consolidation.inputs import PassInput, WindowInput
 from reverie.consolidation.passes.compact import compact, estimate
-from reverie.consolidation.plan import Plan
+from reverie.consolidation.values import PassInput, Plan, WindowInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from reverie.consolidation.flows import run_pass
-from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.drafts import enrich_drafts
-from reverie.consolidation.plan import Plan
+from reverie.consolidation.values import PassInput, Plan
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_tidy import NOW, fresh_id, left, record

@@ -6,9 +6,8 @@ import json
 from collections.abc import Sequence
 
 from reverie.consolidation.flows import run_pass
-from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.drafts import extract
-from reverie.consolidation.plan import Plan
+from reverie.consolidation.values import PassInput, Plan
 from reverie.domain.change import Change
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest

@@ -11,9 +11,8 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.flows import run_pass
-from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.preferences import MAX_INFERRED, explain_unshown, infer_preferences
-from reverie.consolidation.plan import Plan
+from reverie.consolidation.values import PassInput, Plan
 from reverie.domain.conversation import SIGNAL, Turn
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelReply, ModelRequest

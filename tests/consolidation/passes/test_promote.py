@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from reverie.consolidation.flows import run_pass
-from reverie.consolidation.inputs import PassInput
 from reverie.consolidation.passes.tidy import promote
+from reverie.consolidation.values import PassInput
 from tests.consolidation.without_model import answer_without_model
 from tests.factories import make_record
 

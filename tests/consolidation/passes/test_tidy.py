@@ -12,9 +12,8 @@ from typing import Any
 from evaluation.measures.scripted_verifier import answer_check, collect_strings
 
 from reverie.consolidation.flows import run_pass
-from reverie.consolidation.inputs import PassInput, Signal
 from reverie.consolidation.passes.tidy import LEFT, tidy
-from reverie.consolidation.plan import Plan
+from reverie.consolidation.values import PassInput, Plan, Signal
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest

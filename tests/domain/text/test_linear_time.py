@@ -7,8 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from reverie import InvalidInput
-from reverie.consolidation.entities import extract_references, extract_tags
-from reverie.consolidation.sentences import is_likely_secret, split_sentences
+from reverie.consolidation.sentences import (
+    extract_references,
+    extract_tags,
+    is_likely_secret,
+    split_sentences,
+)
 from reverie.domain.provenance import is_said_by_owner, is_typed
 from reverie.domain.similarity.grounding import split_statements
 from reverie.domain.text import escaping

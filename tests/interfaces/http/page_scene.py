@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reverie import Memory
-from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.values import Plan, PlanStep, Rejection
 from reverie.domain.change import Change
 from tests.factories import make_record, propose_record
 

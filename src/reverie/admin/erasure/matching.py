@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
 from reverie.admin.erasure.request import ErasureItem, Fate
-from reverie.consolidation.inputs import SignalKind
+from reverie.consolidation.values import SignalKind
 from reverie.domain.change import JournalEntry, Operation, Subject, Value, get_subject
 from reverie.domain.conversation import FORGOTTEN, ORIGIN, SIGNAL, SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace

@@ -22,7 +22,7 @@ from reverie.admin.history.journal import (
     validate_number,
 )
 from reverie.consolidation.pair_judge import ACTOR
-from reverie.consolidation.plan import ApplyResult
+from reverie.consolidation.values import ApplyResult
 from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput

@@ -11,9 +11,8 @@ from math import floor
 
 from reverie.consolidation.answers import UnusableReply, fill_places, strip_reasoning
 from reverie.consolidation.flows import Flow
-from reverie.consolidation.inputs import PassInput, format_transcript
-from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import find_new_injection
+from reverie.consolidation.values import PassInput, Plan, format_transcript
 from reverie.domain import provenance
 from reverie.domain.conversation import Turn
 from reverie.domain.text import escaping, validation

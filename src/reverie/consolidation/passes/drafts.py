@@ -10,10 +10,9 @@ from typing import Any
 
 from reverie.consolidation.answers import Answer, Question, to_text, to_texts
 from reverie.consolidation.flows import Flow, ask_once
-from reverie.consolidation.inputs import PassInput, build_cursor_name
-from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
 from reverie.consolidation.sentences import split_sentences
+from reverie.consolidation.values import PassInput, Plan, PlanStep, build_cursor_name
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput

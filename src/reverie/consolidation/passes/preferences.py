@@ -20,10 +20,9 @@ from typing import Any
 
 from reverie.consolidation.answers import Question, iter_objects, to_ids, to_text, to_texts
 from reverie.consolidation.flows import Claim, Flow, ask_in_parts, format_evidence, verify_claims
-from reverie.consolidation.inputs import PassInput, split_by_size
-from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.consolidation.sentences import holds_for_good, split_sentences
+from reverie.consolidation.values import PassInput, Plan, split_by_size
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.category import to_search_words as category_words
 from reverie.domain.conversation import SIGNAL, Turn

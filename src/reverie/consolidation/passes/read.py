@@ -26,9 +26,12 @@ from reverie.consolidation.answers import (
     to_text,
 )
 from reverie.consolidation.flows import MAX_SPLITS, Flow, ask_in_parts
-from reverie.consolidation.inputs import (
+from reverie.consolidation.plan_builder import PlanBuilder
+from reverie.consolidation.sentences import is_likely_secret, split_sentences
+from reverie.consolidation.values import (
     PassInput,
     PendingClaim,
+    Plan,
     WindowInput,
     cite_turns,
     encode_claims,
@@ -36,9 +39,6 @@ from reverie.consolidation.inputs import (
     label_turns,
     split_by_size,
 )
-from reverie.consolidation.plan import Plan
-from reverie.consolidation.plan_builder import PlanBuilder
-from reverie.consolidation.sentences import is_likely_secret, split_sentences
 from reverie.context.window import build_history_cursor, build_remembered_cursor
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change

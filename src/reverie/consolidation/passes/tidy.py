@@ -18,9 +18,8 @@ from typing import Any
 
 from reverie.consolidation.answers import Question, iter_objects, to_ids, to_label, to_text, to_texts
 from reverie.consolidation.flows import Claim, Flow, ask_once, verify_claims
-from reverie.consolidation.inputs import PassInput, Signal, format_signals
-from reverie.consolidation.plan import Plan
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
+from reverie.consolidation.values import PassInput, Plan, Signal, format_signals
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput

@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reverie.consolidation.flows import DENIED, NOT_BELIEVED, Claim, Flow, format_evidence, verify_claims
-from reverie.consolidation.inputs import SHOWN, PassInput, PendingClaim, encode_claims
 from reverie.consolidation.passes.read import HELD
-from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.plan_builder import CONFIRMED, PlanBuilder
+from reverie.consolidation.values import SHOWN, PassInput, PendingClaim, Plan, PlanStep, encode_claims
 from reverie.domain.change import Change
 from reverie.domain.record import Record, validate_record
 from reverie.domain.text.escaping import escape_line

@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, Field, create_model
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.gatherer import WindowKind
 from reverie.consolidation.inbox import PassOutcome, StepGroup, Verdict
-from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.values import Plan, PlanStep
 from reverie.consolidation.worker import Worker
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Role, SessionState, SessionStatus, ToolCall, Turn, WishName

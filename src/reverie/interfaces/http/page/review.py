@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from reverie.admin.history.diff import serialize_change
-from reverie.consolidation.plan import PlanStep
+from reverie.consolidation.values import PlanStep
 from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, NotFound
 from reverie.domain.text.json_values import to_json_object
