@@ -370,6 +370,21 @@ def test_what_a_session_concluded_is_not_stored_again_when_it_is_said_again(
     assert record.seen_count == 2
 
 
+def test_a_session_that_was_left_is_history_and_leaves_no_insight(
+    memory: Memory, clock: MovableClock
+) -> None:
+    chat = memory.session("cli:1")
+    chat.add("user", "How do tides work?")
+    chat.add("assistant", "The moon and the sun pull at the sea, and the earth turns below it. " * 3)
+    clock.move(minutes=61)
+    memory.dreams.run_due()
+    assert memory.list() == []
+    (paragraph,) = memory.pages.paragraphs("HISTORY.md")
+    assert "How do tides work? → The moon and the sun pull at the sea" in paragraph.content
+    (summary,) = memory.consolidate_session("cli:1")
+    assert SUMMARY_TAG in summary.record.tags
+
+
 def test_what_the_assistant_saved_with_a_tool_is_not_learned_as_a_fact_too(memory: Memory) -> None:
     session = memory.session("cli:1")
     call = {"id": "c1", "name": "save_memory", "arguments": "{}"}

@@ -468,7 +468,7 @@ def _read_category(text: str) -> str | None:
 _LONGEST_PARAGRAPH = 4_000
 _LONGEST_QUOTED = 160
 _LONGEST_TOLD = 500
-_LONGEST_REPLY = 3  # words
+_LONGEST_REPLY = 2  # words
 _STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 
 
