@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.rule_learning import FAILED
 from reverie.domain.errors import StoreUnavailable
-from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Record
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
