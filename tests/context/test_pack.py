@@ -143,21 +143,6 @@ def test_no_content_can_begin_a_line_of_the_text(found, kept):
         assert line in headers or line in written or line.startswith("- … and ")
 
 
-@given(hits(), st.integers(0, 30))
-@example([hit(record(1, ":")), hit(turn(2, content=":"))], 0)  # without a word
-def test_a_second_pack_leaves_out_what_the_first_showed_while_its_turn_is_replayed(found, age):
-    replay = [turn(n) for n in range(max(0, age - 19), age + 1)]
-    first = packed(candidates=found)
-    ledger = ShownLedger().add_shown(first.hits, at=0)
-    second = packed(candidates=found, shown=ledger, replay=replay, now_at=age)
-    again = {each.id for each in first.hits} & {each.id for each in second.hits}
-    if 0 < age < 20:
-        assert not again
-        assert second.diagnostics.already_shown == len(first.hits)
-    else:
-        assert again == {each.id for each in first.hits}
-
-
 def test_a_turn_that_is_replayed_is_not_recalled_as_well():
     replayed = turn(3)
     pack = packed(candidates=[hit(replayed, 0.9), hit(turn(99), 0.9)], replay=[replayed], now_at=3)

@@ -14,12 +14,12 @@ from functools import cached_property
 from itertools import filterfalse
 
 from reverie.domain.conversation import Turn
-from reverie.domain.lazy_regex import defer_regex, parse_word_set
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.dates import find_dates, get_local_day, shift_day
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
-from reverie.domain.text.specifics import FRAME, NEGATIONS, Specifics, extract_specifics, stem_word
+from reverie.domain.text.specifics import FRAME, Specifics, extract_specifics, stem_word
 from reverie.domain.text.tokenizer import find_language
 
 ANCHORED_SHARE = 0.4
@@ -30,7 +30,6 @@ _MARKER = defer_regex(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+
 _QUOTATION = defer_regex(r"[\"“„«]([^\"“”„«»\n]{3,300})[\"“”»]")
 _NAME = defer_regex(r"(?<=[\w,] )[A-Z][^\W\d_]{2,}")
 _BEGINNING = 4  # letters of a name that are compared: "Ghanaian" and "Ghana" are the same
-_COMPOUND = defer_regex(r"\b\w+[-/]\w+\b")
 _ANSWER = defer_regex(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
 _ORDER = defer_regex(
     r"\b(?:ignore|disregard|forget|override|bypass|ignoriere?|vergiss|ignora|olvida|ignorez|oublie)\b.{0,60}"
@@ -42,7 +41,6 @@ _OWNER = defer_regex(
     r"\b(?:[ld]['’])?(?:user|owner|nutzer(?:in)?|benutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b",
     re.IGNORECASE,
 )
-_DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
 _NUMBER = defer_regex(r"\S*\d\S*")
 _DAY_OF_MONTH = defer_regex(r"\b([12]?\d|3[01])(?:st|nd|rd|th|\.)?(?![\w:%])")
 _AMOUNT = defer_regex(r"\d\S* \D+")
@@ -184,7 +182,7 @@ class _Said:
 
     def find_unknown_words(self, text: str, least: float) -> str:
         """Return the words of a statement that the evidence lacks, if it has too few of them; empty otherwise."""
-        words = extract_content(text) - _DENIALS
+        words = extract_content(text)
         unknown = [word for word in words if not is_among(word, self.words)]
         known = len(words) - len(unknown)
         is_known = known >= max(least * len(words), not find_dates(text, _SOME_DAY, relative=False))
@@ -193,8 +191,11 @@ class _Said:
     def find_changed_negation(self, text: str) -> str:
         """Return why a statement affirms what the evidence denies, or the reverse; empty if it does not."""
         specifics = extract_specifics(text)
-        denials = [_has_negation(each) for each in _select_sources(text, split_statements(self._text))]
-        if _has_negation(text):
+        denials = [
+            extract_specifics(each).is_negative
+            for each in _select_sources(text, split_statements(self._text))
+        ]
+        if specifics.is_negative:
             return "" if any(denials) else "it denies what the turns do not deny"
         flipped = (specifics.affirmed & self._known.denied) - self._known.affirmed - specifics.denied
         return f"the turns deny: {', '.join(sorted(flipped))}" if flipped and all(denials) else ""
@@ -255,11 +256,6 @@ def _select_sources(text: str, sentences: Sequence[str]) -> list[str]:
     counts = [sum(is_among(word, content) for word in words) for content in contents]
     least = max(1, 0.6 * max(counts, default=0))
     return [part for part, count in zip(sentences, counts, strict=True) if count >= least] or list(sentences)
-
-
-def _has_negation(text: str) -> bool:
-    words = [word.lower() for word in _WORD.findall(_COMPOUND.sub("", text))]
-    return any(word in _DENIALS or word.endswith("n't") for word in words)
 
 
 def _fold(text: str) -> str:
