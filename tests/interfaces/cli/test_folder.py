@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from reverie.files.hand_edits.importer import HandEditImporter
-from reverie.files.state import StateUnavailable
 from tests.interfaces.conftest import run_cli
 
 
@@ -61,18 +59,6 @@ def test_a_push_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) 
     assert b"5434" in run(folder, "list").stdout
     (file.parent / "broken.json").unlink()
     assert run(folder, "files", "push").returncode == 0
-
-
-def test_a_push_fails_where_the_files_cannot_be_examined(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise StateUnavailable("files.db is locked")
-
-    monkeypatch.setattr(HandEditImporter, "take_in", fail)
-    done = run(folder, "files", "push")
-    assert done.returncode == 4
-    assert "The files could not be examined: files.db is locked" in done.stderr.decode()
 
 
 def test_a_memory_without_files_has_none_to_take_in(folder: Path, tmp_path: Path) -> None:
