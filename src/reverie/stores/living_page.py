@@ -347,13 +347,12 @@ class LivingPages:
     def _find_records(self, scope: str) -> tuple[list[Record], int]:
         """Return the records that are considered, and the number of the others."""
         wanted = Filter(scopes=(scope,), alive_at=self._writer.clock())
-        found = list(self._store.find(wanted, limit=_MOST_RECORDS))
-        if len(found) < _MOST_RECORDS:
-            return found, 0
-        known = {record.id for record in found}
+        newest = list(self._store.find(wanted, limit=_MOST_RECORDS))
+        if len(newest) < _MOST_RECORDS:
+            return newest, 0
         pinned = self._store.find(replace(wanted, pinned=True), limit=_MOST_RECORDS)
-        found += [record for record in pinned if record.id not in known]
-        return found, sum(self._store.tally("kind", wanted).values()) - len(found)
+        found = {record.id: record for record in (*newest, *pinned)}
+        return list(found.values()), sum(self._store.tally("kind", wanted).values()) - len(found)
 
 
 # -- edits -------------------------------------------------------------------------------------------------

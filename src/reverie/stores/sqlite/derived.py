@@ -24,11 +24,19 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import SEARCHABLE, Analyse, CollectionStats, Passage, Searchable
+from reverie.domain.passage import (
+    SEARCHABLE,
+    Analyse,
+    CollectionStats,
+    Passage,
+    Searchable,
+    get_scope,
+    get_searchable_kind,
+)
 from reverie.domain.record import Record
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, using_connections
-from reverie.stores.sqlite.connections import keep_for_ever
+from reverie.stores.sqlite.connections import get_file_identity, keep_for_ever, open_connection
 from reverie.stores.sqlite.database_file import find_passages, make_folder, remove_file
 from reverie.stores.sqlite.reading import CORRUPT, SQLiteConditions, build_uri, pad_values
 
@@ -178,9 +186,10 @@ class DerivedDatabase:
         file.executemany("DELETE FROM passage WHERE key = ?", [(key,) for key in keys])
         rows = []
         for key, value, thread, document in store.read_searched(subject, keys):
-            row = _build_row(key, value, thread, self._analyse)
-            rows.append((*row, _pack(document)))
-            count(row[15], row[5], row[2], 1)
+            passage = _build_passage(key, value, thread, self._analyse)
+            scope, category = get_scope(value), value.category if isinstance(value, Record) else None
+            rows.append((*passage, SEARCHABLE.index(subject), scope, category, _pack(document)))
+            count(scope, passage.speaker, passage.length, 1)
         file.executemany(_INSERT, rows)
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -281,10 +290,10 @@ class DerivedDatabase:
                     if self._followed != sequence:
                         self._catch_up(self._file, store, sequence)
                     return work(self._file)
-                except sqlite3.DatabaseError as error:
+                except (sqlite3.DatabaseError, OSError) as error:
                     self._handle_error(error)
 
-    def _handle_error(self, error: sqlite3.DatabaseError) -> None:
+    def _handle_error(self, error: sqlite3.DatabaseError | OSError) -> None:
         """Prepare for another attempt: with a new file after damage, in memory if the disk refuses."""
         self._close()
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
@@ -294,7 +303,7 @@ class DerivedDatabase:
             ) from error
         if not self._is_kept:
             raise StoreUnavailable(f"the words of searches cannot be held in memory: {error}") from error
-        if code in CORRUPT:
+        if code in CORRUPT and not isinstance(error, OSError):
             _log.warning("the words of searches are made again: %s", error)
             self._remove()
             if self._path is None or not self._path.exists():
@@ -310,15 +319,10 @@ class DerivedDatabase:
         self._followed = -1
         if not self._is_kept or self._path is None:
             return self._open_in_memory()
-        try:
-            make_folder(self._path.parent)
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as error:
-            _log.warning("the words of searches cannot be kept on disk and are held in memory: %s", error)
-            self._is_kept = False
-            return self._open_in_memory()
-        file = _connect(build_uri(self._path, "mode=rw"), uri=True)
+        make_folder(self._path.parent)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        file = open_connection(build_uri(self._path, "mode=rw"), patience=_PATIENCE_S)
         try:
             if file.execute("PRAGMA user_version").fetchone()[0] not in (0, _FORMAT):
                 raise sqlite3.DatabaseError("it is of another version")
@@ -326,30 +330,21 @@ class DerivedDatabase:
         except sqlite3.Error:
             file.close()
             raise
-        status = os.stat(self._path)
-        self._identity = status.st_dev, status.st_ino
+        self._identity = get_file_identity(self._path)
         return file
 
     def _open_in_memory(self) -> sqlite3.Connection:
-        file = _connect(":memory:")
+        file = open_connection(":memory:")
         if self._path is not None and self._path.exists():
-            with (
-                contextlib.suppress(sqlite3.Error),
-                contextlib.closing(_connect(build_uri(self._path, "mode=ro&immutable=1"), uri=True)) as kept,
-            ):
+            uri = build_uri(self._path, "mode=ro&immutable=1")
+            with contextlib.suppress(sqlite3.Error), contextlib.closing(open_connection(uri)) as kept:
                 if kept.execute("PRAGMA user_version").fetchone()[0] == _FORMAT:
                     kept.backup(file)
         _prepare(file)
         return file
 
     def _is_in_place(self) -> bool:
-        if not self._is_kept or self._path is None:
-            return True
-        try:
-            status = os.stat(self._path)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self._identity
+        return not self._is_kept or self._path is None or get_file_identity(self._path) == self._identity
 
     def _close(self) -> None:
         self._followed = -1
@@ -375,17 +370,6 @@ class DerivedDatabase:
 
 
 _log = logging.getLogger("reverie")
-
-
-def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
-    return sqlite3.connect(
-        name,
-        uri=uri,
-        timeout=_PATIENCE_S,
-        isolation_level=None,
-        check_same_thread=False,
-        cached_statements=256,
-    )
 
 
 def _prepare(file: sqlite3.Connection) -> None:
@@ -425,7 +409,7 @@ def read_copies(folder: Path) -> tuple[int, str, dict[int, str]]:
     if not path.exists():
         return 0, "", {}
     try:
-        with contextlib.closing(_connect(build_uri(path, "mode=ro"), uri=True)) as file:
+        with contextlib.closing(open_connection(build_uri(path, "mode=ro"))) as file:
             followed, mark = _read_followed(file)
             return (
                 followed,
@@ -442,20 +426,18 @@ def _read_followed(file: sqlite3.Connection) -> tuple[int, str]:
     return (found[0], found[1]) if found else (0, "")
 
 
-def _build_row(key: int, value: Record | Turn | Paragraph, thread: int | None, analyse: Analyse) -> Row:
-    """Return the columns of a passage."""
-    terms, length, voice, cues, dates = analyse(value)
+def _build_passage(
+    key: int, value: Record | Turn | Paragraph, thread: int | None, analyse: Analyse
+) -> Passage:
+    passage = Passage(key, **analyse(value)._asdict())
     if isinstance(value, Record):
-        created = value.created_at.timestamp()
-        expires = None if value.expires_at is None else value.expires_at.timestamp()
-        rated = value.importance, value.confidence, value.kind, value.pinned, expires
-        return (
-            key, terms, length, None, 0, voice, created, cues, dates, *rated, 0, value.scope, value.category
-        )  # fmt: skip
-    is_turn = isinstance(value, Turn)
-    position = value.position if isinstance(value, Turn) else 0
-    kind, scope = ("turn", value.scope) if isinstance(value, Turn) else ("paragraph", "")
-    return (
-        key, terms, length, thread, position, voice, value.at.timestamp(), cues, dates, 0.5, 0.8, kind, False, None,
-        1 if is_turn else 2, scope, None,
-    )  # fmt: skip
+        return passage._replace(
+            at=value.created_at.timestamp(),
+            importance=value.importance,
+            confidence=value.confidence,
+            kind=value.kind,
+            pinned=value.pinned,
+            expires_at=None if value.expires_at is None else value.expires_at.timestamp(),
+        )
+    passage = passage._replace(at=value.at.timestamp(), kind=get_searchable_kind(value))
+    return passage._replace(thread=thread, position=value.position) if isinstance(value, Turn) else passage
