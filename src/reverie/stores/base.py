@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from reverie.domain.change import Change, Subject
 from reverie.domain.conversation import SessionOverview, SessionState
@@ -29,20 +29,7 @@ _log = logging.getLogger("reverie")
 # -- conflicts, with the same words in every store -----------------------------------------------------------
 
 
-Reason: TypeAlias = Literal[
-    "since",
-    "exists",
-    "missing",
-    "changed",
-    "has turns",
-    "same words",
-    "no session",
-    "place taken",
-    "gap",
-    "cursor",
-]
-
-_MESSAGES: dict[Reason, str] = {
+_MESSAGES = {
     "since": "a record was changed (change {sequence}) after change {since}: search again and retry",
     "exists": "{subject} {id!r} exists already: read it, or take another id",
     "missing": "{subject} {id!r} is not there any more: read again and retry",
@@ -58,8 +45,13 @@ _MESSAGES: dict[Reason, str] = {
 }
 
 
-def build_conflict(reason: Reason, **values: object) -> Conflict:
-    """Return the conflict to raise; the values are those that the message of the reason names."""
+def build_conflict(reason: str, **values: object) -> Conflict:
+    """Return the conflict to raise.
+
+    Args:
+        reason: A key of the messages above.
+        **values: The values that the message names.
+    """
     kind = TextExists if reason == "same words" else Conflict
     return kind(_MESSAGES[reason].format(**values))
 

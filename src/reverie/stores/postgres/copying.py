@@ -29,7 +29,6 @@ from reverie.stores.postgres.schema import (
     open_space,
     refuse_existing,
     refuse_other_version,
-    require_tables,
 )
 from reverie.stores.postgres.store import CHANGE, PostgresStore, build_parameters, encode_document
 from reverie.stores.protocol import CommitOptions
@@ -182,16 +181,13 @@ def prepare_database(url: str, *, create: bool) -> bool:
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
     address = parse_postgres_url(url)
-    with connect_once(address) as connection:
-        if not create:
-            require_tables(connection, address)
-        with lock_schema(connection) as version:
-            if version > VERSION:
-                refuse_other_version(version, address.shown)
-            if 0 < version < VERSION:
-                _upgrade(connection, version)
-            elif version == 0:
-                create_tables(connection)
+    with connect_once(address) as connection, lock_schema(connection) as version:
+        if 0 < version < VERSION:
+            _upgrade(connection, version)
+        elif version == 0 and create:
+            create_tables(connection)
+        else:
+            refuse_other_version(version, address.shown)
     if create:
         open_space(address, create=True)
     return version < VERSION

@@ -69,12 +69,17 @@ def read_version(connection: psycopg.Connection) -> int:
 
 
 def refuse_other_version(version: int, shown: str) -> None:
-    """Raise `StoreIncompatible` unless the version is today's.
+    """Raise `NotFound` for the version of no tables, and `StoreIncompatible` for any but today's.
 
     Args:
         version: What `read_version` returned.
-        shown: The address of the database, without a password.
+        shown: The address of the memory, without a password.
     """
+    if version == 0:
+        raise NotFound(
+            f"there are no tables for {shown}: make them with `reverie store create` and the URL, "
+            "or with create=True"
+        )
     if version > VERSION:
         raise StoreIncompatible(
             f"{shown} was made by a newer Reverie (format {version}, this one knows up to {VERSION}): "
@@ -119,7 +124,7 @@ def refuse_other_tables(address: PostgresAddress) -> None:
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
     with connect_once(address) as connection:
-        refuse_other_version(require_tables(connection, address), address.shown)
+        refuse_other_version(read_version(connection), address.shown)
 
 
 def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str]:
@@ -139,7 +144,7 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str
             with lock_schema(connection) as version:
                 if version == 0:  # another process may have been faster
                     create_tables(connection)
-        refuse_other_version(require_tables(connection, address), address.shown)
+        refuse_other_version(read_version(connection), address.shown)
         row = _find_space(connection, address)
         if row is None and create:
             connection.execute(
@@ -220,21 +225,7 @@ def _read_origin(connection: psycopg.Connection) -> str:
     return str(row[0]) if row is not None else ""
 
 
-def require_tables(connection: psycopg.Connection, address: PostgresAddress) -> int:
-    """Return the version of the tables; raise `NotFound` if there are none."""
-    version = read_version(connection)
-    if version == 0:
-        raise NotFound(
-            f"there are no tables for {address.shown}: make them with `reverie store create` and the URL, "
-            "or with create=True"
-        )
-    return version
-
-
 # -- upkeep --------------------------------------------------------------------------------------------
-
-if TYPE_CHECKING:
-    import psycopg
 
 _BATCH = 1000
 _RESTORE = "bring back a backup of the database, or copy the memory from one with `reverie copy`"

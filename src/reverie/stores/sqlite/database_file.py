@@ -278,13 +278,13 @@ def find_free_name(path: Path, ending: str = "broken") -> Path:
     return path.with_name(f"{path.name}.{ending}-{number}")
 
 
-def replace_file(path: Path, build: Callable[[bool], Path], *, kept: Path) -> None:
+def replace_file(path: Path, build: Callable[[bool], Path | None], *, kept: Path) -> None:
     """Put a store's file in the place of another.
 
     Args:
         path: The file to be replaced; others may have it open.
         build: Returns the new file, closed, on the same file system; it is moved. The present one does not change
-            while it runs. Receives whether that can be opened, or is too damaged.
+            while it runs. Receives whether that can be opened, or is too damaged. None leaves the present one.
         kept: The name under which the old one is kept, with all that was written to it.
 
     Raises:
@@ -292,7 +292,8 @@ def replace_file(path: Path, build: Callable[[bool], Path], *, kept: Path) -> No
     """
     try:
         with using_connections(), _open_quiesced(path) as file:
-            replacement = build(file is not None)
+            if (replacement := build(file is not None)) is None:
+                return
             log = replacement.with_name(f"{replacement.name}-wal")
             if log.exists() and log.stat().st_size:
                 raise StoreUnavailable(f"{str(replacement)!r} is still open somewhere: close it first")

@@ -103,11 +103,8 @@ def repair_file(path: Path) -> RepairReport:
     """
     kept = find_free_name(path)
     content = _rewrite(path, kept)
+    assert content is not None
     return RepairReport(kept=kept, changes=content.last, lost=tuple(content.describe_lost()))
-
-
-class _AlreadyUpgraded(Exception):
-    """Another process has upgraded the file meanwhile."""
 
 
 def upgrade_file(path: Path) -> Path | None:
@@ -120,18 +117,15 @@ def upgrade_file(path: Path) -> Path | None:
     kept = path.with_name(f"{path.name}.{name}")
     if kept.exists():
         kept = find_free_name(path, name)
-    with suppress(_AlreadyUpgraded):
-        _rewrite(path, kept, is_upgrade=True)
-        return kept
-    return None
+    return None if _rewrite(path, kept, is_upgrade=True) is None else kept
 
 
-def _rewrite(path: Path, kept: Path, *, is_upgrade: bool = False) -> _Content:
+def _rewrite(path: Path, kept: Path, *, is_upgrade: bool = False) -> _Content | None:
     made: list[_Content] = []
 
-    def build(can_open: bool) -> Path:
+    def build(can_open: bool) -> Path | None:
         if is_upgrade and read_version(path) == VERSION:
-            raise _AlreadyUpgraded
+            return None  # another process was faster
         damaged = folder / "damaged.db"
         if not (can_open and _copy_pages(path, damaged)):
             _copy_raw(path, damaged)
@@ -140,7 +134,7 @@ def _rewrite(path: Path, kept: Path, *, is_upgrade: bool = False) -> _Content:
 
     with _scratch_folder(path) as folder:
         replace_file(path, build, kept=kept)
-    return made[0]
+    return made[0] if made else None
 
 
 def salvage_marks(path: Path, cursor: str) -> SalvagedMarks:
