@@ -47,6 +47,7 @@ def fill_memory(
     memory.scratchpad.set("key", text)
     session.context("green tea")
     session.add("user", "green tea")
+    session.add("assistant", f"About that: {text}")
     now = memory._clock()
     propose_record(memory, make_record(5, content=text, moment=now))
     added = make_record(6, content=text, moment=now)

@@ -307,6 +307,9 @@ def test_why_the_latest_answer_is_one_click_from_today(client: TestClient, memor
     assert page.find("a", href=f"/item/{fact.id}")
     assert "The boat house burnt down" in page.text
     assert "a tool, a web page or an import said it" in page.text
+    talk = see(client, "/conversations/chat")
+    assert "1 memory recalled, 0 in every prompt" in " ".join(talk.text.split())
+    assert talk.find("a", href=why)
 
 
 def test_a_prompt_is_tried_without_a_trace(client: TestClient, memory: Memory) -> None:
