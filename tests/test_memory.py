@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reverie import Conflict, InvalidInput, Memory, NewRecord, Settings
+from reverie import Conflict, InvalidInput, Memory, NewRecord, NotFound, Settings
 from tests.factories import MovableClock
 
 
@@ -510,3 +510,36 @@ def test_a_memory_is_used_through_what_is_left_of_it(tmp_path: Path) -> None:
     assert [hit.content for hit in scope.search("Tagliatelle")] == ["Ana likes Tagliatelle"]
     assert len(reader.list()) == 1
     assert [row.subject for row in history.log()] == ["record", "session", "turn"]
+
+
+# -- several records at once --------------------------------------------------------------------------
+
+
+def test_vouching_labelling_and_archiving_are_one_change_each() -> None:
+    with Memory.open(":memory:") as memory:
+        alice = memory.scoped("user:alice")
+        ids = [alice.save(text, origin="web").record.id for text in ("Lives in Lisbon", "Plays the harp")]
+        assert {each.origin for each in alice.vouch(ids)} == {"owner"}
+        assert {each.tags for each in alice.label(ids, ["city"])} == {("city",)}
+        assert all(each.archived for each in alice.archive_many(ids, reason="moved"))
+        memory.history.undo(batch=memory.history.sequence())
+        assert len(alice.list()) == 2
+        with pytest.raises(NotFound):
+            alice.vouch([ids[0], "0" * 12])
+        with pytest.raises(InvalidInput, match="tags"):
+            alice.label(ids, [])
+        with pytest.raises(NotFound):
+            memory.scoped("user:bob").vouch(ids)
+
+
+def test_two_records_are_settled_unless_one_has_changed() -> None:
+    with Memory.open(":memory:") as memory:
+        old, new = (memory.save(text).record for text in ("The gym opens at six", "The pool opens at nine"))
+        memory.update(old.id, tags=["sport"])
+        with pytest.raises(Conflict):
+            memory.settle(new.id, old.id, "wrong", expected=(new, old))
+        kept, ended = memory.settle(new.id, old.id, "ended")
+        assert ended.valid_to is not None
+        assert (kept.id, ended.id) == (new.id, old.id)
+        with pytest.raises(InvalidInput, match="same record"):
+            memory.settle(new.id, new.id, "both")

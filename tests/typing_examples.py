@@ -16,7 +16,6 @@ from reverie import (
     AsyncMemory,
     AsyncSession,
     Entry,
-    Filter,
     Hit,
     Memory,
     MemoryReader,
@@ -127,7 +126,6 @@ def settings_and_errors(folder: Path) -> None:
     assert_type((loaded.replay_turns, loaded.min_relevance), tuple[int, float | None])
     assert_type((loaded.idle, loaded.default_ttl), tuple[timedelta, timedelta | None])
     loaded.soft_tokens = 5  # type: ignore[misc]
-    assert_type(Filter(kinds=("fact",), scopes=None), Filter)
     errors: list[type[ReverieError]] = [reverie.Conflict, reverie.WorkingMemoryFull, StoreError]
     builtin: tuple[type[ValueError], type[LookupError]] = (reverie.InvalidInput, reverie.NotFound)
     del errors, builtin
