@@ -83,6 +83,7 @@ def test_a_text_that_begins_with_a_dash_is_named(call: Call, folder: Path) -> No
     assert result.exit_code == 0, result.stderr
     with Memory.open(folder, create=False) as memory:
         assert [record.content for record in memory.list()] == ["-5 degrees in Oslo"]
+    assert "- like this" in call("remember", "- like this", "--json").stdout
 
 
 def test_what_was_typed_is_not_repeated(call: Call, store: Path) -> None:

@@ -376,8 +376,9 @@ class Command(click.Command):
         self.allow_extra_args = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; refuse unexpected ones."""
-        extra = super().parse_args(ctx, args)
+        """Parse the arguments; refuse unexpected ones. An argument such as `- like this` is text, not an option."""
+        extra = super().parse_args(ctx, [f"\0{arg}" if arg[:2] in ("- ", "-\t") else arg for arg in args])
+        ctx.params = {name: _unmark(value) for name, value in ctx.params.items()}
         if extra and not ctx.resilient_parsing:
             taken = [each.human_readable_name for each in self.params if isinstance(each, click.Argument)]
             what = f"{', '.join(taken)}; quote texts and names with spaces" if taken else "no arguments"
@@ -385,11 +386,16 @@ class Command(click.Command):
         return extra
 
 
-def command(
-    name: str | None = None, *, cls: type[Command] = Command, **attributes: Any
-) -> Callable[[Callable[..., Any]], Command]:
+def _unmark(value: Any) -> Any:
+    """Return the value of a parameter without the mark of text that begins like an option."""
+    if isinstance(value, tuple):
+        return tuple(map(_unmark, value))
+    return value.removeprefix("\0") if isinstance(value, str) else value
+
+
+def command(name: str | None = None, **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
     """Return a decorator that turns a function into a `Command`."""
-    return click.command(name, cls, **attributes)
+    return click.command(name, Command, **attributes)
 
 
 class CommandGroup(click.Group):

@@ -147,20 +147,7 @@ def _edit_text(text: str, file: str | None) -> str:
     return text if edited is None else edited
 
 
-class _BulletCommand(options.Command):
-    """Command whose text may begin with a list item, `- like this`, which is not an option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; list items are text."""
-        mark = "\0"  # cannot occur in an argument
-        marked = [mark + arg if arg.startswith(("- ", "-\t")) else arg for arg in args]
-        extra = super().parse_args(ctx, marked)
-        ctx.params["name"] = ctx.params["name"].removeprefix(mark)
-        ctx.params["text"] = tuple(word.removeprefix(mark) for word in ctx.params["text"])
-        return extra
-
-
-@command(cls=_BulletCommand, json=True)
+@command(json=True)
 @click.argument("name")
 @click.argument("text", nargs=-1, required=True)
 @click.option("--at", type=options.TimeParam(), metavar="TIME", help="Time of the paragraph; default now.")
