@@ -18,7 +18,7 @@ from reverie.stores.postgres import PostgresStore, is_postgres_url
 from reverie.stores.postgres.connections import parse_postgres_url
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
-from tests.support.contract.factories import NOW, analyse, make_additions, make_record
+from tests.support.contract.factories import NOW, add, analyse, make_additions, make_record
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_many_that_open_an_empty_database_make_its_tables_once(
 ) -> None:
     def open_one(number: int) -> None:
         with closing(open_store(postgres.url("acme", database=database))) as store:
-            store.commit(make_additions(make_record(number)), actor="test", at=NOW)
+            add(store, make_record(number))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(open_one, range(4)))
@@ -132,7 +132,7 @@ def test_a_role_without_rights_is_told_so_and_one_with_rights_works(
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA reverie TO {RUNNER}"
         )
     with closing(open_store(postgres.url("acme", database=database, role=RUNNER))) as store:
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        add(store, make_record(1))
         assert store.check() == []
         assert not store.scrub(), "only the owner may rewrite the tables"
 
@@ -142,7 +142,7 @@ def test_no_query_reaches_another_memory(postgres: PostgresServer, database: str
 
     for memory, number in (("one", 1), ("two", 2)):
         with closing(open_store(postgres.url(memory, database=database))) as store:
-            store.commit(make_additions(make_record(number)), actor="test", at=NOW)
+            add(store, make_record(number))
             assert [record.id for record in store.find(Filter())] == [make_record(number).id]
             assert store.sequence() == 1
     with connect(postgres, database) as connection:
@@ -213,7 +213,7 @@ def test_check_names_the_rights_that_a_role_lacks(postgres: PostgresServer, data
 
 def test_check_reports_what_does_not_fit_the_journal(postgres: PostgresServer, name: str) -> None:
     with closing(open_store(postgres.url(name))) as store:
-        store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
+        add(store, make_record(1), make_record(2))
         with connect(postgres) as connection, connection.transaction():
             (space,) = connection.execute("SELECT id FROM reverie.space WHERE name = %s", [name]).fetchone()
             connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
@@ -255,9 +255,9 @@ def test_one_that_holds_the_memory_too_long_is_reported(postgres: PostgresServer
         with connect(postgres) as connection, connection.transaction():
             connection.execute("SELECT FROM reverie.space WHERE name = %s FOR UPDATE", [name])
             with pytest.raises(StoreUnavailable, match="locked for too long"):
-                store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+                add(store, make_record(1))
             assert store.sequence() == 0
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        add(store, make_record(1))
 
 
 def test_a_commit_waits_for_the_disk_whatever_the_database_is_set_to(
@@ -290,7 +290,7 @@ def test_a_text_that_cannot_be_stored_is_refused(postgres: PostgresServer, name:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_store_goes_on_in_a_forked_child(postgres: PostgresServer, name: str) -> None:
     with closing(open_store(postgres.url(name))) as store:
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        add(store, make_record(1))
         child = os.fork()
         if child == 0:
             try:
@@ -299,7 +299,7 @@ def test_a_store_goes_on_in_a_forked_child(postgres: PostgresServer, name: str) 
             except BaseException:  # noqa: BLE001 - the child must end here
                 os._exit(2)
         assert os.waitpid(child, 0)[1] == 0
-        store.commit(make_additions(make_record(3)), actor="test", at=NOW)
+        add(store, make_record(3))
         assert [row.actor for row in store.journal()] == ["test", "child", "test"]
 
 

@@ -24,6 +24,7 @@ from reverie.stores.postgres.work import WorkQueue
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
 from tests.support.contract.factories import (
     NOW,
+    add,
     make_additions,
     make_paragraph,
     make_record,
@@ -146,7 +147,7 @@ def test_tables_of_every_earlier_version_are_upgraded_with_their_rights(
         assert [entry.key for entry in store.entries(None, now=NOW)] == ["draft"]
         assert (store.cursor("read"), store.count("asked"), store.tombstones(["aa"])) == ("3", 7, {"aa"})
         assert bool(store.read_vectors(2, [1])) == (version >= 8)
-        store.commit(make_additions(make_record(77)), actor="owner", at=NOW)
+        add(store, make_record(77))
         assert store.take_lease("one", timedelta(minutes=1)) is not None
         with closing(WorkQueue(parse_postgres_url(as_runner))) as looking:
             assert looking.claim() is not None, "what was there before is looked at once"

@@ -15,6 +15,7 @@ from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.stores.sqlite import SQLiteStore
 from tests.support.contract.factories import (
     NOW,
+    add,
     analyse,
     make_additions,
     make_page,
@@ -31,11 +32,7 @@ from tests.support.contract.replay import read_contents
 def test_a_copy_has_everything_and_is_for_its_owner_alone(
     store: SQLiteStore, tmp_path: Path, mask: int
 ) -> None:
-    store.commit(
-        make_additions(make_record(1), make_session(), make_turn(0), make_page(), make_paragraph(1)),
-        actor="owner",
-        at=NOW,
-    )
+    add(store, make_record(1), make_session(), make_turn(0), make_page(), make_paragraph(1))
     store.erase(make_removals(make_record(1)), actor="owner", at=NOW, tombstones=["mark"])
     target = tmp_path / "backups" / "monday.db"
     before = os.umask(mask)
@@ -51,7 +48,7 @@ def test_a_copy_has_everything_and_is_for_its_owner_alone(
         assert read_contents(copy) == read_contents(store)
         assert copy.tombstones(["mark"]) == {"mark"}
         assert copy.check() == []
-        copy.commit(make_additions(make_record(2)), actor="owner", at=NOW)
+        add(copy, make_record(2))
         assert copy.check() == []
     assert store.sequence() == 6, "the store itself is not touched"
 

@@ -20,7 +20,9 @@ from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 from tests.support.contract.factories import (
     NOW,
+    add,
     analyse,
+    change,
     make_additions,
     make_change,
     make_entry,
@@ -61,7 +63,7 @@ def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
     path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     known = [make_record(number, moment=make_time(number), tags=("x",)) for number in range(1, 4)]
-    store.commit(make_additions(*known), actor="test", at=NOW)
+    add(store, *known)
     for number, assignment in enumerate(UNREADABLE):
         copy = path.with_name(f"{number}.db")
         store.backup(copy)
@@ -128,14 +130,10 @@ FOUND = (
 def test_check_finds(path: Path, store: SQLiteStore) -> None:
     one, two = make_record(1), make_record(2)
     note, line = make_page(content="Old"), make_paragraph(2, page="2026-03-01.md")
-    store.commit(
-        make_additions(one, two, make_session(), make_turn(0), make_turn(1), note, make_paragraph(1), line),
-        actor="test",
-        at=NOW,
-    )
+    add(store, one, two, make_session(), make_turn(0), make_turn(1), note, make_paragraph(1), line)
     pinned = replace(two, pinned=True)
     store.commit(make_change(two, pinned), actor="test", at=NOW, counts={"n": 1})
-    store.commit(make_change(pinned, replace(pinned, importance=0.9)), actor="test", at=NOW)
+    change(store, pinned, replace(pinned, importance=0.9))
     store.erase(make_change(note, make_page()), actor="test", at=NOW, tombstones=["mark"])
     store.put_entry(make_entry(), capacity=None, now=NOW)
     assert store.check() == []
@@ -150,7 +148,7 @@ def test_check_finds(path: Path, store: SQLiteStore) -> None:
 def test_the_log_of_a_store_that_is_gone_is_not_taken_for_that_of_a_new_one(
     path: Path, store: SQLiteStore
 ) -> None:
-    store.commit(make_additions(*(make_record(number) for number in range(50))), actor="test", at=NOW)
+    add(store, *(make_record(number) for number in range(50)))
     log = Path(f"{path}-wal").read_bytes()
     store.close()
     path.unlink()
@@ -194,10 +192,8 @@ def read_everything(store: SQLiteStore) -> Iterator[object]:
         lambda: (store.cursor("c"), store.count("n"), store.tombstones(["mark"])),
         store.check,
         store.find_stale_analyses,
-        lambda: store.commit(
-            make_change(make_turn(1), replace(make_turn(1), content="other")), actor="test", at=NOW
-        ),
-        lambda: store.commit(make_additions(make_turn(3)), actor="test", at=NOW),
+        lambda: change(store, make_turn(1), replace(make_turn(1), content="other")),
+        lambda: add(store, make_turn(3)),
         store.repair,
     ]
     for read in reads:

@@ -19,8 +19,10 @@ from reverie.stores.sqlite.database_file import find_passages
 from tests.stores.sqlite.conftest import open_store, run, small_disk
 from tests.support.contract.factories import (
     NOW,
+    add,
+    change,
+    erase,
     make_additions,
-    make_change,
     make_paragraph,
     make_record,
     make_removals,
@@ -59,13 +61,13 @@ def change_everything(store: SQLiteStore, *, start: int = 1) -> None:
         make_record(start + number, category="food", content=f"Rice {start + number}") for number in range(30)
     ]
     records[3] = replace(records[3], scope="user:ana")
-    store.commit(make_additions(*records), actor="owner", at=NOW)
+    add(store, *records)
     name = f"chat:{start}"
     turns = [make_turn(place, name, id=f"{start:06x}{place:06x}") for place in range(4)]
-    store.commit(make_additions(make_session(name), *turns), actor="owner", at=NOW)
-    store.commit(make_additions(make_paragraph(start)), actor="owner", at=NOW)
-    store.commit(make_change(records[0], replace(records[0], content=f"Tea {start}")), actor="owner", at=NOW)
-    store.commit(make_change(records[1], replace(records[1], archived_at=NOW)), actor="owner", at=NOW)
+    add(store, make_session(name), *turns)
+    add(store, make_paragraph(start))
+    change(store, records[0], replace(records[0], content=f"Tea {start}"))
+    change(store, records[1], replace(records[1], archived_at=NOW))
     store.commit(make_removals(records[2], turns[3]), actor="owner", at=NOW)
 
 
@@ -168,12 +170,12 @@ def test_where_the_disk_is_full_it_goes_on_in_memory(path: Path, store: SQLiteSt
 
 def test_what_is_erased_is_removed_though_the_file_is_not_in_use(path: Path, store: SQLiteStore) -> None:
     secret = make_record(1, content="the spare key lies under the xylophone")
-    store.commit(make_additions(secret), actor="owner", at=NOW)
+    add(store, secret)
     assert store.measure("record", None).passages == 1
     find = find_passages(path.parent)
     assert b"xylophone" in find.read_bytes() + find.with_name(f"{find.name}-wal").read_bytes()
     with contextlib.closing(open_store(path)) as other:
-        other.erase(make_removals(secret), actor="owner", at=NOW)
+        erase(other, make_removals(secret))
         assert other.scrub()
     for file in path.parent.rglob("*"):
         assert file.is_dir() or b"xylophone" not in file.read_bytes(), file

@@ -25,7 +25,9 @@ from reverie.stores.sqlite.database_file import find_passages
 from tests.stores.sqlite.conftest import run, small_disk
 from tests.support.contract.factories import (
     NOW,
+    add,
     analyse,
+    erase,
     make_additions,
     make_change,
     make_page,
@@ -72,9 +74,7 @@ def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
         make_paragraph(1, content=texts[4]),
     )
     for number in range(100, 130):
-        store.commit(
-            make_additions(make_record(number, content=f"Kept {number} " + "k" * 900)), actor="owner", at=NOW
-        )
+        add(store, make_record(number, content=f"Kept {number} " + "k" * 900))
     store.commit(make_additions(state, said, note, told), actor="owner", note=f"about {texts[5]}", at=NOW)
     store.commit(make_additions(one), actor="owner", note=f"of {texts[6]}", at=NOW)
     for seed, version in enumerate(texts[7:10]):
@@ -83,7 +83,7 @@ def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
         store.commit(make_change(one, later), actor="agent", at=NOW)
         one = later
         between = make_record(200 + seed, content=f"Between {seed} " + "b" * 2000)
-        store.commit(make_additions(between), actor="owner", at=NOW)
+        add(store, between)
     later_state, later_note = replace(state, summary=texts[10]), replace(note, content=texts[11])
     store.commit([*make_change(state, later_state), *make_change(note, later_note)], actor="agent", at=NOW)
     assert len(store.passages("record", range(500))) > 30
@@ -112,7 +112,7 @@ def test_not_one_word_is_left_of_the_past_of_what_stays(path: Path, store: SQLit
 def test_not_one_word_is_left_of_what_had_been_purged_before(path: Path, store: SQLiteStore) -> None:
     secret = text(99)
     one = make_record(1, content=secret)
-    store.commit(make_additions(one), actor="owner", at=NOW)
+    add(store, one)
     store.commit(make_removals(one), actor="owner", at=NOW)
     empty = replace(one, content="…")
     store.erase([*make_additions(empty), *make_removals(empty)], actor="owner", at=NOW)
@@ -143,7 +143,7 @@ def write_by_chance(store: SQLiteStore, seed: int) -> list[str]:
         content = text(seed * 100_000 + number, words=choose.choice((5, 40)))
         if number < 60 or choose.random() < 0.3:
             now[number], past[number] = make_record(number, content=content), [content]
-            store.commit(make_additions(now[number]), actor="owner", at=NOW)
+            add(store, now[number])
             continue
         chosen = choose.choice(list(now))
         if choose.random() < 0.6:
@@ -152,7 +152,7 @@ def write_by_chance(store: SQLiteStore, seed: int) -> list[str]:
             now[chosen] = later
             past[chosen].append(content)
         else:
-            store.erase(make_removals(now.pop(chosen)), actor="owner", at=NOW)
+            erase(store, make_removals(now.pop(chosen)))
         if number % 20 == 0:
             store.measure("record", None)  # so that all are analysed
     return [content for number in past.keys() - now.keys() for content in past[number]]
@@ -183,14 +183,14 @@ def finish(process: subprocess.Popen[str]) -> None:
 def test_others_at_work_are_waited_for_and_then_reported(path: Path, what: str) -> None:
     store = SQLiteStore(path, analyse=analyse, busy_timeout=timedelta(seconds=0.4))
     with contextlib.closing(store):
-        store.commit(make_additions(make_record(1, content=text(1))), actor="owner", at=NOW)
-        store.erase(make_removals(make_record(1, content=text(1))), actor="owner", at=NOW)
+        add(store, make_record(1, content=text(1)))
+        erase(store, make_removals(make_record(1, content=text(1))))
         other = run(HOLD, path, what)
         assert other.stdout is not None
         assert other.stdout.readline() == "holding\n"
         assert not store.scrub()
         if what == "reading":
-            store.commit(make_additions(make_record(2)), actor="owner", at=NOW)
+            add(store, make_record(2))
         finish(other)
         assert store.scrub()
         assert left_of(path, [text(1)]) == set()
@@ -204,7 +204,7 @@ def test_writers_and_readers_go_on_while_a_store_is_scrubbed(path: Path, store: 
         acknowledged: list[str] = []
         while not done.is_set():
             one = make_record(first + len(acknowledged))
-            store.commit(make_additions(one), actor="owner", at=NOW)
+            add(store, one)
             acknowledged.append(one.id)
         return acknowledged
 
@@ -266,7 +266,7 @@ def test_a_disk_without_room_for_a_second_copy_is_reported(tmp_path: Path) -> No
     ):
         for number in range(40):
             record = make_record(number, content=text(number, words=1000))
-            store.commit(make_additions(record), actor="owner", at=NOW)
+            add(store, record)
         with pytest.raises(StoreUnavailable, match="disk is full"):
             store.scrub()
         assert store.sequence() == len(list(store.find(Filter()))) == 40

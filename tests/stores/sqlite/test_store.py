@@ -28,7 +28,7 @@ from reverie.stores.codec import (
 )
 from reverie.stores.sqlite import SQLiteStore
 from tests.stores.sqlite.conftest import run
-from tests.support.contract.factories import NOW, analyse, make_additions, make_record, make_time
+from tests.support.contract.factories import NOW, add, analyse, make_additions, make_record, make_time
 from tests.support.contract.suite import FULL_RECORD
 
 ROOT = os.geteuid() == 0
@@ -130,7 +130,7 @@ def test_files_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path, mask
     before = os.umask(mask)
     try:
         store = SQLiteStore(path, analyse=analyse)
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+        add(store, make_record(1))
         modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
         store.close()
     finally:
@@ -171,7 +171,7 @@ def test_two_that_create_one_file_share_it(path: Path) -> None:
     with ThreadPoolExecutor(6) as threads:
         stores = list(threads.map(lambda _: SQLiteStore(path, analyse=analyse), range(6)))
     for number, one in enumerate(stores):
-        one.commit(make_additions(make_record(number)), actor="test", at=NOW)
+        add(one, make_record(number))
     assert [one.sequence() for one in stores] == [6] * 6
     for one in stores:
         one.close()
@@ -212,15 +212,15 @@ def test_a_lock_held_too_long_is_reported(path: Path, store: SQLiteStore) -> Non
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="locked for too long"):
-            hasty.commit(make_additions(make_record(1)), actor="test", at=NOW)
+            add(hasty, make_record(1))
         assert hasty.sequence() == 0, "reading does not wait for a writer"
         other.execute("ROLLBACK")
-    hasty.commit(make_additions(make_record(1)), actor="test", at=NOW)
+    add(hasty, make_record(1))
     hasty.close()
 
 
 def test_what_a_child_commits_after_its_parent_closed_is_kept(path: Path, store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
+    add(store, make_record(1))
     closed_read, closed_write = os.pipe()
 
     def use() -> bool:
@@ -243,7 +243,7 @@ def test_what_a_child_commits_after_its_parent_closed_is_kept(path: Path, store:
 
 
 def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
+    add(store, make_record(1), make_record(2))
     reading = store.find(Filter())
     next(reading)
 
@@ -255,7 +255,7 @@ def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStor
 
     assert in_a_fork(use)
     assert len(list(reading)) == 1
-    store.commit(make_additions(make_record(3)), actor="test", at=NOW)
+    add(store, make_record(3))
     assert store.check() == []
 
 
@@ -263,7 +263,7 @@ def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStor
 
 
 def test_a_checkpoint_cut_short_is_finished(path: Path, store: SQLiteStore, tmp_path: Path) -> None:
-    store.commit(make_additions(*(make_record(number) for number in range(300))), actor="test", at=NOW)
+    add(store, *(make_record(number) for number in range(300)))
     short, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
     store.close()
     whole = path.read_bytes()
@@ -278,7 +278,7 @@ def test_a_checkpoint_cut_short_is_finished(path: Path, store: SQLiteStore, tmp_
 
 
 def test_a_commit_that_fails_at_its_last_page_is_undone_whole(path: Path, store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(0)), actor="test", at=NOW)
+    add(store, make_record(0))
     with store._connections.writing() as file:
         (pages,) = file.execute("PRAGMA page_count").fetchone()
         file.execute(f"PRAGMA max_page_count = {pages + 3}")
