@@ -225,10 +225,8 @@ class PairJudge:
 
     def _unlink(self, old: Record, changes: dict[str, Change]) -> None:
         """Add the change of a record that a later one no longer marks, or else no longer ends."""
-        if old.perhaps_replaced_by:
-            _add(changes, old, replace(old, perhaps_replaced_by=""))
-        else:
-            _add(changes, old, self._revive(old))
+        is_marked = bool(old.perhaps_replaced_by)
+        _add(changes, old, replace(old, perhaps_replaced_by="") if is_marked else self._revive(old))
 
     def _revive(self, old: Record) -> Record:
         """Return a record that a withdrawn one had ended, as it was valid before; unchanged if a person ended it."""

@@ -65,7 +65,7 @@ CLOCK_WAS_WRONG = timedelta(days=1)
 """Times further in the future were written by a clock that was wrong; nothing waits for them."""
 
 _THINKING = "thinking"  # the cursor with the owner's choice
-_LONGEST_INTERVAL_S = 86_400
+_EVERY_S = 5.0
 _EXPIRY_PERIOD = timedelta(hours=1)
 _MAX_ENTRIES = 200  # of the journal; more than one plan makes
 
@@ -177,23 +177,15 @@ class Worker(Dreams):
 
     # -- the thread --------------------------------------------------------------------------------------
 
-    def start(self, *, every_s: float = 5.0) -> None:
-        """Start the thread that does what is due. A second call does nothing.
+    def start(self) -> None:
+        """Start the thread that does what is due, and looks every few seconds or at once after `wake`.
 
-        Args:
-            every_s: Seconds between two looks, over 0 and up to a day; `wake` makes it look at once.
-
-        Raises:
-            InvalidInput: `every_s` is not such a number.
+        A second call does nothing.
         """
-        if not (isinstance(every_s, int | float) and 0 < every_s <= _LONGEST_INTERVAL_S):
-            raise InvalidInput(
-                f"every_s is {quote_value(every_s)}: it is a number over 0 and up to {_LONGEST_INTERVAL_S:,}"
-            )
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
-            self._thread = _WorkerThread(self, self._wake, every_s)
+            self._thread = _WorkerThread(self, self._wake)
             self._thread.start()
 
     def wake(self) -> None:
@@ -436,17 +428,16 @@ class Worker(Dreams):
 class _WorkerThread(threading.Thread):
     """Thread of a worker. It runs until it is stopped, or until no program uses its memory."""
 
-    def __init__(self, worker: Worker, wake: threading.Event, every_s: float) -> None:
+    def __init__(self, worker: Worker, wake: threading.Event) -> None:
         super().__init__(name="reverie-worker", daemon=True)
         self.is_stopped = False
         self._find = weakref.ref(worker, lambda _: wake.set())
         self._wake = wake
-        self._every_s = every_s
 
     def run(self) -> None:
         while (worker := self._find()) is not None and worker.run_safely():
             del worker  # while this thread waits, it must not keep the memory
-            self._wake.wait(self._every_s)
+            self._wake.wait(_EVERY_S)
             self._wake.clear()
 
 
