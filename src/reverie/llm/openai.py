@@ -212,7 +212,7 @@ def find_server(provider: str, model: str, environ: Mapping[str, str]) -> tuple[
     url, key = read_address(environ, "OPENAI_BASE_URL"), read_key(environ, "OPENAI_API_KEY")
     if not key and not url:
         raise ModelRefused(
-            f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
+            f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server without keys"
         )
     return url, key
 

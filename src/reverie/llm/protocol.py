@@ -167,11 +167,8 @@ def find_known_model(name: str) -> KnownModel | None:
     """
     text = (get_data("reverie.llm", "known-models.txt") or b"").decode("utf-8")
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    fitting = [row for row in rows if name.startswith(row[0])]
-    if not fitting:
-        return None
-    _, tokens, read, written = max(fitting, key=lambda row: len(row[0]))
-    return KnownModel(int(tokens), float(read), float(written))
+    best = max((row for row in rows if name.startswith(row[0])), key=lambda row: len(row[0]), default=None)
+    return None if best is None else KnownModel(int(best[1]), float(best[2]), float(best[3]))
 
 
 # -- protocol -------------------------------------------------------------------------------------
@@ -216,18 +213,14 @@ class _Called:
 
     def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         try:
-            answer_given = self._function(request)
+            given = self._function(request)
         except ModelError:
             raise
         except Exception as error:  # any error of the function is a failure of the model
             raise ModelUnavailable(f"{self.name} raised {type(error).__name__}: {error}") from error
-        reply = (
-            ModelReply(text=answer_given, model=self.name) if isinstance(answer_given, str) else answer_given
-        )
+        reply = ModelReply(text=given, model=self.name) if isinstance(given, str) else given
         if not isinstance(reply, ModelReply):
-            raise ModelRefused(
-                f"{self.name} returned {type(answer_given).__name__}: return text or a ModelReply"
-            )
+            raise ModelRefused(f"{self.name} returned {type(given).__name__}: return text or a ModelReply")
         if on_text is not None and reply.text:
             on_text(reply.text)
         return reply
@@ -307,6 +300,4 @@ def validate_model(model: Model | Answering | str) -> None:
     if isinstance(model, str):
         _parse_name(model)
     elif not (isinstance(model, Model) or callable(model)):
-        raise InvalidInput(
-            f"model is {model!r}: pass provider:model such as openai:gpt-5-mini, a model, or a function"
-        )
+        raise InvalidInput(f"model is {model!r}: pass provider:model, a model, or a function")

@@ -210,14 +210,10 @@ _OPTIONAL = ("max_tokens", "temperature", "stream_options")
 
 
 def append_schema(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
-    """Return the messages with the schema in words at the end of the user's last one."""
+    """Return the messages with the schema in words as the last one."""
     text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
     instruction = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()
-    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=None)
-    if last is None:
-        return (*messages, ChatMessage(role="user", content=instruction))
-    asked = replace(messages[last], content=f"{messages[last].content}\n\n{instruction}")
-    return (*messages[:last], asked, *messages[last + 1 :])
+    return (*messages, ChatMessage(role="user", content=instruction))
 
 
 # -- providers -------------------------------------------------------------------------------------------
@@ -276,9 +272,8 @@ class ProviderModel(ABC):
                 if number == self._patience.tries or pause >= ends_at - time.monotonic():
                     if isinstance(failure, AttemptTimeout):
                         raise
-                    tries = "once" if number == 1 else f"{number} times"
                     raise ModelUnavailable(
-                        f"{self.name} was asked {tries} without an answer: {failure}"
+                        f"{self.name} gave no answer in {number} tries: {failure}"
                     ) from failure
                 self._patience.sleep(pause)
         raise AssertionError("unreachable: the last try returns or raises")
