@@ -357,4 +357,4 @@ def test_without_the_package_it_says_what_to_install(
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, missing, None)
             result = call("mcp")
-        assert (result.exit_code, "[mcp]'" in result.stderr) == (2, True)
+        assert (result.exit_code, "'reverie[mcp]" in result.stderr) == (2, True)
