@@ -174,7 +174,7 @@ def test_without_a_model_it_says_what_would_have_been_sent(memory: Memory) -> No
     assert len(memory.turns("chat:1")) == 1, "a preview stores nothing"
 
 
-@pytest.mark.parametrize("broken", ["add", "add_many", "context"])
+@pytest.mark.parametrize("broken", ["add_many", "context"])
 def test_nothing_that_happens_to_memory_breaks_a_reply(
     memory: Memory, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

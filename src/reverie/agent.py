@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from reverie.context.pack import Pack
-from reverie.domain.conversation import ToolCall
+from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError, quote_value
 from reverie.domain.text import escaping, validation
+from reverie.domain.text.json_values import to_json_object
 from reverie.llm.protocol import (
     Answering,
     ChatMessage,
@@ -122,6 +123,7 @@ class Agent:
         self._most_tokens = most_tokens
         self._timeout_s = timeout_s
         self._stopping = threading.Event()
+        self._unsaved = False
         self._dreams = getattr(memory, "dreams", None)  # a scope of a memory has none
 
     def stop(self) -> None:
@@ -145,21 +147,18 @@ class Agent:
             raise InvalidInput("message is empty: pass some text")
         message = validation.to_storable(message)
         self._stopping.clear()
-        recorder = _TurnRecorder(self.session)
-        recorder.store_user(message)
+        self._unsaved = False
+        stored = self._store({"role": "user", "content": message}, ignored=StoreError)
+        wishes = self.session.wishes if stored else ()
         pack = self._pack(message)
-        messages = self._build_messages(pack, message, recorder.wishes)
-        if self.model is None:
-            return TurnResult(
-                text="", pack=pack, problem="no model is set", unsaved=recorder.failed, wishes=recorder.wishes
-            )
-        answer = self._run_tool_loop(messages, on_text, recorder)
-        if self._dreams is not None:
-            self._dreams.start()  # a second call does nothing
-        self._done()
-        return replace(
-            answer, pack=pack, turn_id=recorder.reply_id, unsaved=recorder.failed, wishes=recorder.wishes
-        )
+        messages = self._build_messages(pack, message, wishes)
+        answer = TurnResult(text="", problem="no model is set")
+        if self.model is not None:
+            answer = self._run_tool_loop(self.model, messages, on_text)
+            if self._dreams is not None:
+                self._dreams.start()  # a second call does nothing
+            self._done()
+        return replace(answer, pack=pack, unsaved=self._unsaved, wishes=wishes)
 
     def prompt(self, message: str) -> list[ChatMessage]:
         """Return what the model would be asked for a new message. Nothing is stored.
@@ -199,11 +198,8 @@ class Agent:
         replayed.append(ChatMessage(role="user", content=escaping.escape_message(message)))
         return [*messages, *replayed]
 
-    def _run_tool_loop(
-        self, messages: list[ChatMessage], on_text: OnText | None, recorder: _TurnRecorder
-    ) -> TurnResult:
+    def _run_tool_loop(self, model: Model, messages: list[ChatMessage], on_text: OnText | None) -> TurnResult:
         """Ask, call tools, ask again, until there is an answer."""
-        assert self.model is not None
         calls: list[ToolCall] = []
         usage = TokenUsage()
         for number in range(1, MOST_ROUNDS + 1):
@@ -219,16 +215,16 @@ class Agent:
             relay = _TextRelay(on_text, self._stopping)
             try:
                 reply = ask_model(
-                    self.session._settings, self.model, ask, on_text=None if on_text is None else relay
+                    self.session._settings, model, ask, on_text=None if on_text is None else relay
                 )
             except ModelError as error:
                 return TurnResult(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
             except (_StoppedError, KeyboardInterrupt) as error:
                 text = " ".join(filter(None, [relay.text.rstrip(), STOPPED]))
-                recorder.store_assistant(text)
+                name = self._store_reply(text)
                 if isinstance(error, KeyboardInterrupt):
                     raise
-                return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage)
+                return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage, turn_id=name)
             finally:
                 relay.close()
             usage += reply.usage
@@ -236,22 +232,42 @@ class Agent:
                 said = reply.text if reply.text.strip() else ""
                 text = said or (STOPPED if self._stopping.is_set() else "")
                 problem = "" if text else "the model gave an empty answer"
-                if text:
-                    recorder.store_assistant(text)
-                return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage, problem=problem)
+                return TurnResult(
+                    text=text,
+                    rounds=number,
+                    calls=tuple(calls),
+                    usage=usage,
+                    problem=problem,
+                    turn_id=self._store_reply(text) if text else "",
+                )
             calls += reply.tool_calls
-            messages += self._call(reply, recorder)
+            messages += self._call(reply)
         raise AssertionError("unreachable: the last round has no tools")
 
-    def _call(self, reply: ModelReply, recorder: _TurnRecorder) -> list[ChatMessage]:
+    def _call(self, reply: ModelReply) -> list[ChatMessage]:
         """Call the tools that a reply asks for; the call and its results are stored together."""
         results = []
         for call in reply.tool_calls:
             said = STOPPED if self._stopping.is_set() else self._run(call)
             shown = escaping.escape_message(self.session.redact_text(said))
             results.append(ChatMessage(role="tool", content=shown, tool_call_id=call.id))
-        recorder.store_calls(reply, results)
+        answered = (to_json_object(each, "role", "content", "tool_call_id") for each in results)
+        self._store({"role": "assistant", "content": reply.text, "tool_calls": reply.tool_calls}, *answered)
         return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
+
+    def _store_reply(self, text: str) -> str:
+        """Store a reply and return its id; empty if it cannot be stored."""
+        stored = self._store({"role": "assistant", "content": text})
+        return stored[0].id if stored else ""
+
+    def _store(self, *turns: Mapping[str, Any], ignored: type[ReverieError] = ReverieError) -> list[Turn]:
+        """Store turns, all of them or none. An error of a type to be ignored is a warning and does not end the turn."""
+        try:
+            return self.session.add_many(turns)
+        except ignored as error:
+            _log.warning("a turn could not be stored, the reply goes on: %s", error)
+            self._unsaved = True
+            return []
 
     def _run(self, call: ToolCall) -> str:
         """Run a tool and return its answer; of an answer that is too long, an index of its stored pieces."""
@@ -289,47 +305,6 @@ class _TextRelay:
     def close(self) -> None:
         """Refuse all further pieces."""
         self._is_closed = True
-
-
-class _TurnRecorder:
-    """Recorder of one turn. What cannot be stored is a warning and does not end the turn."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.failed = False
-        self.reply_id = ""
-        self.wishes: tuple[WishResult, ...] = ()
-
-    def store_user(self, message: str) -> None:
-        """Store the user's turn; raise `InvalidInput` for a message that cannot be stored."""
-        try:
-            self._session.add("user", message)
-            self.wishes = self._session.wishes
-        except StoreError as error:
-            self._warn(error)
-
-    def store_assistant(self, text: str) -> None:
-        """Store the reply."""
-        try:
-            self.reply_id = self._session.add("assistant", text).id
-        except ReverieError as error:
-            self._warn(error)
-
-    def store_calls(self, reply: ModelReply, results: Sequence[ChatMessage]) -> None:
-        """Store a call of tools together with its results: all of them or none."""
-        asked: dict[str, Any] = {"role": "assistant", "content": reply.text, "tool_calls": reply.tool_calls}
-        answered = [
-            {"role": "tool", "content": result.content, "tool_call_id": result.tool_call_id}
-            for result in results
-        ]
-        try:
-            self._session.add_many([asked, *answered])
-        except ReverieError as error:
-            self._warn(error)
-
-    def _warn(self, error: ReverieError) -> None:
-        _log.warning("a turn could not be stored, the reply goes on: %s", error)
-        self.failed = True
 
 
 def _truncate_message(message: ChatMessage) -> ChatMessage:
