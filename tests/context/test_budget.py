@@ -4,28 +4,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reverie.context.candidates import CandidateDecision
+from reverie.context.pack import choose
 from reverie.context.render import (
-    BudgetItem,
+    RECORDS_HEADER,
     TokenBudget,
-    choose,
     cut_section,
     estimate_section_cost,
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation
+from tests.context.values import hit, record
 
-HEADER = "Recalled:"
 scores = st.floats(0, 1)
 
 
 def item(score=0.5, chars=100, layer="semantic"):
-    return BudgetItem(line="x" * chars, score=score, layer=layer, header=HEADER)
+    line = "x" * chars
+    return CandidateDecision(
+        hit(record(layer=layer), score), "selected", line, validation.estimate_item_cost(line)
+    )
 
 
 items = st.lists(
     st.builds(item, scores, st.integers(1, 2_000), st.sampled_from(["episodic", "semantic", "procedural"])),
     max_size=20,
-).map(lambda found: sorted(found, key=lambda each: -each.score))
+).map(lambda found: sorted(found, key=lambda each: -each.hit.score))
 
 
 def test_one_item_costs_at_least_twenty_tokens_and_a_quarter_of_its_characters_with_eight_more():
@@ -39,27 +43,30 @@ def test_the_soft_budget_stops_items_below_a_score_of_eighty_five_and_shorter_on
         ([item(0.9), item(0.85), item(0.85), item(0.849)], 50, [selected, selected, selected, over]),
         ([item(chars=2_000), item(chars=40)], 60, [over, selected]),
     ):
-        verdicts, _ = choose(found, TokenBudget(soft_tokens=soft, hard_tokens=1_000), room=1_000)
-        assert verdicts == expected
+        budget = TokenBudget(soft_tokens=soft, hard_tokens=1_000)
+        chosen, _ = choose(found, budget, limit=99, room=1_000)
+        assert [each.verdict for each in chosen] == expected
 
 
 def test_a_layer_has_its_share():
     for layer, limit in [("episodic", 8), ("semantic", 10), ("procedural", 4)]:
-        verdicts, _ = choose([item(chars=10, layer=layer)] * 10, TokenBudget(), room=3_500)
-        assert verdicts == ["selected"] * limit + ["over the layer's limit"] * (10 - limit)
+        chosen, _ = choose([item(chars=10, layer=layer)] * 10, TokenBudget(), limit=99, room=3_500)
+        assert [each.verdict for each in chosen] == ["selected"] * limit + ["over the layer's limit"] * (
+            10 - limit
+        )
 
 
 @given(items, st.integers(0, 3_000), st.integers(0, 3_000), st.integers(0, 3_000))
 def test_what_is_chosen_keeps_to_every_budget(found, soft, more, room):
     budget = TokenBudget(soft_tokens=soft, hard_tokens=soft + more)
-    verdicts, used = choose(found, budget, room=room)
-    chosen = [each for each, verdict in zip(found, verdicts, strict=True) if verdict == "selected"]
-    lines = "\n".join([HEADER, *(each.line for each in chosen)]) if chosen else ""
+    decided, used = choose(found, budget, limit=99, room=room)
+    chosen = [each for each in decided if each.verdict == "selected"]
+    lines = "\n".join([RECORDS_HEADER, *(each.line for each in chosen)]) if chosen else ""
     assert estimate_section_cost(lines) <= used <= room or not chosen
-    if all(each.score < 0.85 for each in chosen):
+    if all(each.hit.score < 0.85 for each in chosen):
         assert used <= soft
     for layer, limit in budget.layer_limits.items():
-        assert sum(each.layer == layer for each in chosen) <= limit
+        assert sum(each.hit.layer == layer for each in chosen) <= limit
 
 
 @given(st.text(max_size=2_000), st.integers(0, 400))

@@ -30,9 +30,8 @@ from reverie.context.candidates import (
     to_hit,
 )
 from reverie.context.render import (
-    BudgetItem,
+    ABOVE_SOFT,
     TokenBudget,
-    choose,
     count_fitting_lines,
     cut_section,
     estimate_section_cost,
@@ -375,7 +374,7 @@ def _recall(
     room -= estimate_section_cost(said)
     limit = MAX_LISTED if is_list and given.recall_limit else given.recall_limit
     limits = replace(given.budget, layer_limits={}) if is_list else given.budget
-    choices, used = _choose(judged, limits, limit=limit, room=room)
+    choices, used = choose(judged, limits, limit=limit, room=room)
     if not wants_notes:
         most = min(given.budget.notes_tokens, room - used) - _NOTES_HEADERS
         choices, notes = _put_into_notes(choices, notes, most)
@@ -488,24 +487,42 @@ def _put_into_notes(
     return [each._replace(is_noted=place in places) for place, each in enumerate(choices)], shown
 
 
-def _choose(
+def choose(
     choices: Sequence[CandidateDecision], budget: TokenBudget, *, limit: int, room: int
 ) -> tuple[list[CandidateDecision], int]:
-    """Return the choices after limits and budget, and the tokens of the shown ones with their headers."""
+    """Return the choices after limits and budget, and the tokens of the shown ones with their headers.
+
+    After an item that does not fit, a shorter one may still fit.
+
+    Args:
+        choices: The decisions, best first.
+        budget: Soft budget and layer limits.
+        limit: Most selected items, without those that are only recent.
+        room: Tokens left under the hard budget.
+    """
     selected = [place for place, choice in enumerate(choices) if choice.verdict == "selected"]
-    chosen = list(choices)
-    for place in [place for place in selected if not choices[place].recent][limit:]:
-        chosen[place] = chosen[place]._replace(verdict="over the limit")
-    wanted = [place for place in selected if chosen[place].verdict == "selected"]
-    wanted += [place for place, choice in enumerate(chosen) if choice.verdict == "perhaps related"]
-    items = [
-        BudgetItem(each.line, each.hit.score, each.hit.layer, _get_header(each))
-        for each in map(chosen.__getitem__, wanted)
+    over = set([place for place in selected if not choices[place].recent][limit:])
+    wanted = [place for place in selected if place not in over]
+    wanted += [place for place, choice in enumerate(choices) if choice.verdict == "perhaps related"]
+    chosen = [
+        each._replace(verdict="over the limit") if n in over else each for n, each in enumerate(choices)
     ]
-    verdicts, used = choose(items, budget, room=room)
-    for place, verdict in zip(wanted, verdicts, strict=True):
-        if verdict != "selected":
-            chosen[place] = chosen[place]._replace(verdict=verdict)
+    by_layer: Counter[str] = Counter()
+    headers: set[str] = set()
+    used = 0
+    for place in wanted:
+        choice = chosen[place]
+        layer, header = choice.hit.layer, _get_header(choice)
+        cost = choice.tokens + (0 if header in headers else estimate_section_cost(header))
+        may_use = room if choice.hit.score >= ABOVE_SOFT else min(room, budget.soft_tokens)
+        if by_layer[layer] >= budget.layer_limits.get(layer, len(wanted)):
+            chosen[place] = choice._replace(verdict="over the layer's limit")
+        elif used + cost > may_use:
+            chosen[place] = choice._replace(verdict="over the budget")
+        else:
+            used += cost
+            headers.add(header)
+            by_layer[layer] += 1
     return chosen, used
 
 

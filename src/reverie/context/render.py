@@ -5,7 +5,7 @@ list item, a role, a fence) nor end its list. `reverie.domain.text.escaping` esc
 
 Token budgets of a prompt: two totals, and a limit for each layer.
 
-The functions choose among rendered lines. All counts are estimates (`reverie.domain.text.validation`): a quarter of
+All counts are estimates (`reverie.domain.text.validation`): a quarter of
 the characters, and for one recalled item `max(20, chars / 4 + 8)`.
 """
 
@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Literal, NamedTuple
 
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
@@ -26,8 +25,6 @@ from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, validation
 from reverie.domain.text.tokenizer import find_excerpt_start
 from reverie.search.hits import LONGEST_PASSAGE, LONGEST_WHOLE, Hit
-
-Verdict = Literal["selected", "over the layer's limit", "over the budget"]
 
 ABOVE_SOFT = 0.85
 """The score from which an item may go above the soft budget (golemcore)."""
@@ -70,54 +67,6 @@ class TokenBudget:
                 f"soft_tokens is {self.soft_tokens} and hard_tokens {self.hard_tokens}: "
                 "the soft budget is at most the hard one"
             )
-
-
-class BudgetItem(NamedTuple):
-    """One candidate for the recalled section.
-
-    Attributes:
-        line: Its line in the prompt.
-        score: 0 to 1.
-        layer: Its layer, for the limit.
-        header: Its header, whose tokens count for the first item.
-    """
-
-    line: str
-    score: float
-    layer: str
-    header: str
-
-
-def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tuple[list[Verdict], int]:
-    """Return the verdict on each item, and the tokens of the selected ones with their headers.
-
-    After an item that does not fit, a shorter one may still fit.
-
-    Args:
-        items: The items, best first.
-        budget: Soft budget and layer limits.
-        room: Tokens left under the hard budget.
-    """
-    verdicts: list[Verdict] = []
-    chosen_by_layer: dict[str, int] = {}
-    headers: set[str] = set()
-    used = 0
-    for item in items:
-        if chosen_by_layer.get(item.layer, 0) >= budget.layer_limits.get(item.layer, len(items)):
-            verdicts.append("over the layer's limit")
-            continue
-        cost = validation.estimate_item_cost(item.line)
-        if item.header not in headers:
-            cost += estimate_section_cost(item.header)
-        may_use = room if item.score >= ABOVE_SOFT else min(room, budget.soft_tokens)
-        if used + cost > may_use:
-            verdicts.append("over the budget")
-            continue
-        used += cost
-        headers.add(item.header)
-        chosen_by_layer[item.layer] = chosen_by_layer.get(item.layer, 0) + 1
-        verdicts.append("selected")
-    return verdicts, used
 
 
 def estimate_section_cost(text: str) -> int:
