@@ -15,7 +15,7 @@ from datetime import datetime
 from importlib.resources import files
 
 from reverie.consolidation.answers import LIMIT, NO_MODEL, TIMEOUT, iter_numbered, read_answer
-from reverie.consolidation.flows import CLAIM_CHECK, Ask, Claim, build_claim_request, is_supported
+from reverie.consolidation.flows import CLAIM_CHECK, Claim, build_claim_request, is_supported
 from reverie.consolidation.values import PassInput
 from reverie.domain.errors import (
     ModelError,
@@ -115,9 +115,38 @@ class ModelAsker:
         if self._writer.store.cursor(TRUST + self.name) not in (found, _FAILED):
             self._writer.commit([], cursors={TRUST + self.name: found})
 
-    def note_exam(self, *, is_passed: bool) -> None:
-        """Store the result of an exam. A model that passes it is believed again."""
+    def take_exam(self, view: PassInput) -> ExamReport:
+        """Let the model take the exam, in four requests, and store the result. If it passes, it is believed again.
+
+        Args:
+            view: The prompts and the moment.
+        """
+        items = read_exam()
+        usage = TokenUsage()
+        results: list[tuple[str, bool, bool]] = []
+        for start in range(0, len(items), _PER_REQUEST):
+            part = items[start : start + _PER_REQUEST]
+            reply = self.ask(build_claim_request(view, [claim for claim, _ in part]))
+            answer = read_answer(reply, CLAIM_CHECK.forms)
+            usage += answer.usage
+            if answer.why and not answer.is_unusable:
+                return ExamReport(model=self.name, at=view.now, failed=answer.why, usage=usage)
+            given = dict(iter_numbered(answer.fields.get("claims"), "claim"))
+            results += [
+                (claim.kind, is_right, is_supported(given.get(number)))
+                for number, (claim, is_right) in enumerate(part, 1)
+            ]
+        counts = Counter(results)
+        rows = []
+        for kind in dict.fromkeys(kind for kind, _, _ in results):
+            found, missed, taken, denied = (
+                counts[kind, r, given] for r in (True, False) for given in (True, False)
+            )
+            rows.append(ExamRow(kind, found + missed, found, taken + denied, taken))
+        accepted, believed = (sum(row.accepted for row in rows), sum(row.believed for row in rows))
+        is_passed = accepted >= MIN_TRUE and believed <= MAX_FALSE
         self._writer.commit([], cursors={TRUST + self.name: _BELIEVED if is_passed else _FAILED})
+        return ExamReport(model=self.name, at=view.now, rows=tuple(rows), is_passed=is_passed, usage=usage)
 
     def count(self, *names: str, **counts: int) -> None:
         """Count failures, or add to other counters; what cannot be counted is logged."""
@@ -195,38 +224,3 @@ def read_exam() -> list[tuple[Claim, bool]]:
         (Claim(kind=row["kind"], text=row["claim"], evidence=tuple(row["evidence"])), row["right"])
         for row in rows
     ]
-
-
-def take_exam(model: str, ask: Ask, view: PassInput) -> ExamReport:
-    """Ask a model about the claims of the exam, in four requests.
-
-    Args:
-        model: Its name.
-        ask: Asks it.
-        view: The prompts and the moment.
-    """
-    items = read_exam()
-    usage = TokenUsage()
-    results: list[tuple[str, bool, bool]] = []
-    for start in range(0, len(items), _PER_REQUEST):
-        part = items[start : start + _PER_REQUEST]
-        reply = ask(build_claim_request(view, [claim for claim, _ in part]))
-        answer = read_answer(reply, CLAIM_CHECK.forms)
-        usage += answer.usage
-        if answer.why and not answer.is_unusable:
-            return ExamReport(model=model, at=view.now, failed=answer.why, usage=usage)
-        given = dict(iter_numbered(answer.fields.get("claims"), "claim"))
-        results += [
-            (claim.kind, is_right, is_supported(given.get(number)))
-            for number, (claim, is_right) in enumerate(part, 1)
-        ]
-    counts = Counter(results)
-    rows = []
-    for kind in dict.fromkeys(kind for kind, _, _ in results):
-        found, missed, taken, denied = (
-            counts[kind, r, given] for r in (True, False) for given in (True, False)
-        )
-        rows.append(ExamRow(kind, found + missed, found, taken + denied, taken))
-    accepted, believed = (sum(row.accepted for row in rows), sum(row.believed for row in rows))
-    is_passed = accepted >= MIN_TRUE and believed <= MAX_FALSE
-    return ExamReport(model=model, at=view.now, rows=tuple(rows), is_passed=is_passed, usage=usage)

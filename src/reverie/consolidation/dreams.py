@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import get_args
 
 from reverie.consolidation.answers import LATER, NO_MODEL
-from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage, take_exam
+from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, VERIFIED, InputGatherer, Pass, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
@@ -341,13 +341,9 @@ class Dreams(Inbox):
         Raises:
             InvalidInput: no model is set.
         """
-        model = self._asker.model
-        if model is None:
+        if self._asker.model is None:
             raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
-        report = take_exam(model.name, self._asker.ask, self._gatherer.gather_basics())
-        if not report.failed:
-            self._asker.note_exam(is_passed=report.is_passed)
-        return report
+        return self._asker.take_exam(self._gatherer.gather_basics())
 
 
 def _group_names(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -221,7 +221,7 @@ class InputGatherer:
     def gather_news(self, registered: Pass) -> PassInput:
         """Return what changed since a pass last read the journal, and what it had no room for then."""
         view = self._read_news(self._read_cursor(registered.name), self._store.sequence())
-        left = self._read_words(registered.left) if registered.left else ()
+        left = tuple((self._store.cursor(registered.left) or "").split()) if registered.left else ()
         ids = [word.rpartition(":")[2] for word in left]
         turns = {turn.id: turn for turn in (*self._iter_turns_with_answers(ids), *view.turns)}
         return replace(
@@ -242,12 +242,13 @@ class InputGatherer:
         """
         view = self._add_claims(news) if registered.about == "claims" else news
         records = [each for each in self._list_headed(view.now, headlines=False) if not each.is_item]
+        counter = build_recalled_counter("")
         return replace(
             view,
             records=apply_changes(records, planned),
             headlines=self._list_headed(view.now, headlines=True),
             categories={each.scope: self._list_categories(each.scope) for each, _ in view.drafts},
-            recalled=frozenset(self._iter_recalled()),
+            recalled=frozenset(name.removeprefix(counter) for name in self._store.cursors(counter)),
             dropped=self._count_dropped(view.now),
             earlier=self._list_earlier_turns(view.now, view.turns),
             proposals=tuple(each.record for each in list_waiting(self._store) if each.record is not None),
@@ -332,7 +333,7 @@ class InputGatherer:
         new = _select_first_turns(new, MAX_AT_ONCE)
         start = state.window_start
         if not state.scope and (keep is not None or (window and len(turns) > window)):
-            start, _ = _find_leaving(state, turns, compute_kept_count(window) if keep is None else keep)
+            start, _ = _find_leaving(state, turns, min(10, max(2, window // 2)) if keep is None else keep)
             start = min(start, new[-1].position + 1) if new else start
         last = self._store.paragraphs(page=HISTORY, start=-1)
         return WindowInput(
@@ -365,9 +366,6 @@ class InputGatherer:
     def _read_cursor(self, name: str) -> int:
         text = self._store.cursor(build_cursor_name(name))
         return int(text) if text and text.isdecimal() else 0
-
-    def _read_words(self, name: str) -> tuple[str, ...]:
-        return tuple((self._store.cursor(name) or "").split())
 
     def _read_news(self, after: int, until: int) -> PassInput:
         """Return what others than passes changed after a journal entry, up to and including another.
@@ -428,11 +426,6 @@ class InputGatherer:
     def _list_headed(self, now: datetime, *, headlines: bool) -> tuple[Record, ...]:
         """Return the live headlines, or the other live records."""
         return tuple(self._store.find(Filter(alive_at=now, headlines=headlines), order="created"))
-
-    def _iter_recalled(self) -> Iterator[str]:
-        """Yield the ids of everything that was put into a prompt at least once."""
-        start = build_recalled_counter("")
-        return (name.removeprefix(start) for name in self._store.cursors() if name.startswith(start))
 
     def _count_dropped(self, now: datetime) -> int:
         """Return the number of records that were archived as noise in the last thirty days."""
@@ -508,11 +501,6 @@ def compute_compaction_tokens(settings: Settings, model: str) -> int:
     known = find_known_model(model)
     limit = settings.model_input_tokens or (known.input_tokens if known is not None else 0)
     return int(limit * COMPACTED_SHARE) or DEFAULT_COMPACTION_TOKENS
-
-
-def compute_kept_count(memory_window: int) -> int:
-    """Return how many messages stay in the window: `min(10, max(2, window // 2))` (Autobot)."""
-    return min(10, max(2, memory_window // 2))
 
 
 def _select_first_turns(turns: Sequence[Turn], most: int) -> list[Turn]:

@@ -366,10 +366,6 @@ class Worker(Dreams):
         self._note([outcome])
         return outcome
 
-    def _has_waiting_dream(self) -> bool:
-        """Return whether a plan of a dream waits for the owner, such as one that was made on the web UI."""
-        return any(each.plan.name in (ALL, *DREAM) for each in self.kept_plans())
-
     def _find_dream_time(self) -> datetime | None:
         """Return when the next dream is due by interval or cron; None if none is."""
         schedule, interval, last = (
@@ -390,7 +386,8 @@ class Worker(Dreams):
         Whether a dream has work is found out when it is due.
         """
         now, dream_at = self._clock(), self._find_dream_time()
-        if self.thinking != "off" and dream_at is not None and not self._has_waiting_dream():
+        is_waiting = any(each.plan.name in (ALL, *DREAM) for each in self.kept_plans())
+        if self.thinking != "off" and dream_at is not None and not is_waiting:
             at = max(dream_at, self._find_idle_time(timedelta(minutes=self._settings.dream_idle)))
             if at > now or self._has_news():
                 run = self._run_reviewed_dream if self.thinking == "ask" else self._run_dream
