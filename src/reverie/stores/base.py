@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from reverie.domain.change import Change, Subject
 from reverie.domain.conversation import SessionOverview, SessionState
@@ -196,23 +196,6 @@ class Unjournaled:
     cursors: Mapping[str, str]
     counters: Mapping[str, int]
     tombstones: Sequence[str]
-
-
-class CopyTarget(Protocol):
-    """A store that is being filled, which nobody else can open before `publish`."""
-
-    def write_rows(self, rows: Sequence[CopiedRow]) -> None:
-        """Append rows to the journal in one transaction."""
-
-    def finish(self, rest: Unjournaled) -> None:
-        """Make all things from the journal, and store the rest, in one transaction."""
-
-    def publish(self) -> None:
-        """Close the store and give it its own name, by which it is opened.
-
-        Raises:
-            InvalidInput: there is another of that name by now.
-        """
 
 
 MARKED = ("at", "batch", "actor", "operation")

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
@@ -14,11 +15,13 @@ from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.names import resolve_path
 from reverie.search.analyzer import analyze
-from reverie.stores.base import CopyTarget
 from reverie.stores.postgres.connections import is_postgres_url
 from reverie.stores.protocol import Store, iterate_rows
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
+
+if TYPE_CHECKING:
+    from reverie.stores.postgres.copying import PostgresCopyTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +137,7 @@ def _open_source(place: str) -> Store:
     return SQLiteStore(database, analyse=analyze, create=False)
 
 
-def _open_target(place: str) -> tuple[Store, CopyTarget]:
+def _open_target(place: str) -> tuple[Store, SQLiteCopyTarget | PostgresCopyTarget]:
     if is_postgres_url(place):
         from reverie.stores.postgres.copying import PostgresCopyTarget
 
