@@ -128,6 +128,7 @@ def test_the_json_of_an_import(answer: Answer, graph: Path) -> None:
     assert done == {
         "form": "mcp", "dry_run": False, "records": 3, "sessions": 0, "turns": 0, "pages": 0, "paragraphs": 0,
         "skipped_by_reason": {}, "skipped": [], "revised": [], "trusted": 3, "rules": 0, "learned": 0,
+        "handled": 3, "sample": ["Ada: Likes trains", "Ada: Speaks French", "Ada works on Lowwater"],
     }  # fmt: skip
     assert {record["origin"] for record in answer("list", "--scope", "user:a")["records"]} == {"agent"}
     again = answer("import", graph, "--scope", "user:a", "--format", "mcp", "--dry-run")
@@ -174,7 +175,7 @@ def test_a_terminal_shows_a_sample_and_asks_whose_words_they_are(folder: Path, t
             shown += part
     os.close(main)
     assert process.wait() == 0, shown
-    for text in ("chat.jsonl (messages): 2 turns.", "  My daughter is called Ada.", "Whose words are these?",
+    for text in ("chat.jsonl (messages): 1 session, 2 turns.", "  My daughter is called Ada.", "Whose words are these?",
                  "Learned 1 record from what the owner said."):  # fmt: skip
         assert text in shown.decode(), shown
 

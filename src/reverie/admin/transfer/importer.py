@@ -11,7 +11,6 @@ import os
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from reverie.admin.transfer.batch import (
@@ -34,7 +33,7 @@ from reverie.domain.change import get_subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
-from reverie.domain.secrets.redactor import Redactor, get_built_in_redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import validate_progress
 from reverie.files.names import resolve_path
@@ -74,6 +73,8 @@ class ImportReport:
         trusted: Number of the records that prompts may include.
         rules: Number of those that are in every prompt of their scope, as far as its budget goes.
         learned: Number of records that were learned from the owner's turns; 0 if the turns are not the owner's.
+        handled: Number of things in the source, as `progress` counts them.
+        sample: The first texts, shortened.
     """
 
     form: Form
@@ -88,6 +89,8 @@ class ImportReport:
     trusted: int = 0
     rules: int = 0
     learned: int = 0
+    handled: int = 0
+    sample: tuple[str, ...] = ()
 
     @property
     def taken(self) -> int:
@@ -151,50 +154,7 @@ def import_source(
             learner=learner if origin == "owner" else None,
         )
         terms = ImportTerms(now=writer.clock(), scope=scope, origin=origin)
-        return importer.take(registry.read(opened, detected, terms), detected)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportPreview:
-    """Content of a source, before anything is stored.
-
-    Attributes:
-        form: The format.
-        total: Number of things, as `progress` counts them.
-        records: Number of records.
-        turns: Number of turns.
-        pages: Number of pages and paragraphs of logs.
-        sample: The first texts, shortened and without secrets.
-    """
-
-    form: Form
-    total: int
-    records: int
-    turns: int
-    pages: int
-    sample: tuple[str, ...]
-
-
-def preview_source(source: str | os.PathLike[str], form: str | None = None) -> ImportPreview:
-    """Return the content of a file or folder for an import; raise `InvalidInput` if it cannot be imported."""
-    found = Counter[str]()
-    sample: list[str] = []
-    total = 0
-    with open_source(resolve_path(source, name="source")) as opened:
-        detected = registry.detect_format(opened) if form is None else cast(Form, form)
-        for item in registry.read(opened, detected, ImportTerms(now=datetime.now(UTC))):
-            total += _get_weight(item)
-            if isinstance(item, Skipped):
-                continue
-            values: Sequence[Any] = item.turns if isinstance(item, FoundTurns) else (item.value,)
-            found.update(get_subject(value) for value in values)
-            if len(sample) < _SAMPLED and values and (text := " ".join(values[0].content.split())):
-                sample.append(get_built_in_redactor().text(text)[:_SAMPLE_CHARS])
-    pages = found["page"] + found["paragraph"]
-    return ImportPreview(
-        form=detected, total=total, records=found["record"], turns=found["turn"], pages=pages,
-        sample=tuple(sample),
-    )  # fmt: skip
+        return importer.take(registry.read(opened, detected, terms))
 
 
 def detect_format(source: str | os.PathLike[str]) -> Form:
@@ -218,7 +178,7 @@ class Importer:
 
     writer: StoreWriter
     source: str
-    form: str
+    form: Form
     progress: Callable[[int], None]
     dry_run: bool = False
     learner: RuleLearner | None = None
@@ -228,7 +188,7 @@ class Importer:
     _skipped: list[Skipped] = field(default_factory=list)
     _revised: list[Revision] = field(default_factory=list)
 
-    def take(self, items: Iterable[Item], form: Form) -> ImportReport:
+    def take(self, items: Iterable[Item]) -> ImportReport:
         """Import everything that a reader yields.
 
         A source that can be read only in part, such as a truncated file, is imported up to there, and the
@@ -239,24 +199,28 @@ class Importer:
         """
         self._learn()  # from what an interrupted run has stored
         batch: list[Item] = []
-        weight = 0
+        sample: list[str] = []
+        handled = weight = 0
         for item in self._read_until_broken(items):
             batch.append(item)
             weight += _get_weight(item)
+            if len(sample) < _SAMPLED and (text := _extract_text(item)):
+                sample.append(text[:_SAMPLE_CHARS])
             if weight >= BATCH:
                 self._take_batch(batch)
-                batch, weight = [], 0
+                batch, handled, weight = [], handled + weight, 0
         self._take_batch(batch)
-        counts = {f"{what}s": self._taken[what] for what in _COUNTED}
         return ImportReport(
-            form=form,
+            form=self.form,
             dry_run=self.dry_run,
             skipped=tuple(self._skipped),
             revised=tuple(self._revised),
             trusted=self._taken["trusted"],
             rules=self._taken["rule"],
             learned=self._learned,
-            **counts,
+            handled=handled + weight,
+            sample=tuple(sample),
+            **{f"{what}s": self._taken[what] for what in _COUNTED},
         )
 
     def _read_until_broken(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -330,6 +294,12 @@ def _split(item: Item) -> Iterator[Item]:
         return
     for start in range(0, max(1, len(item.turns)), BATCH):
         yield replace(item, turns=item.turns[start : start + BATCH])
+
+
+def _extract_text(item: Item) -> str:
+    """Return the first text of an item, on one line."""
+    values = item.turns if isinstance(item, FoundTurns) else [getattr(item, "value", None)]
+    return " ".join(values[0].content.split()) if values and values[0] is not None else ""
 
 
 def _get_weight(item: Item) -> int:

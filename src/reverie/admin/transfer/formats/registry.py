@@ -66,7 +66,8 @@ def detect_format(source: Source) -> Form:
     files = sorted(source.files[:_MAX_SEARCHED_FILES], key=lambda file: "conversations" not in file.name)
     broken: InvalidInput | None = None
     for file in files:
-        _refuse_own(file)
+        if _get_ending(file.name) == ".md":
+            _refuse_own(file)
         if _get_ending(file.name) not in (".json", ".jsonl", ".af"):
             continue
         try:

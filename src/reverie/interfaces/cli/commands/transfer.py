@@ -20,7 +20,7 @@ from reverie.interfaces.cli.options import CommandContext, command
 if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.batch import Skipped
-    from reverie.admin.transfer.importer import ImportPreview, ImportReport
+    from reverie.admin.transfer.importer import ImportReport
     from reverie.memory import Memory
 
 
@@ -162,8 +162,9 @@ def import_path(
     because it is broken or too large.
 
     With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages", "paragraphs",
-    "trusted", "rules" and "learned": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place",
-    "why", "detail", "count"}], "revised": [{"session", "place", "withdrawn", "updated", "added", "metadata"}]}.
+    "trusted", "rules", "learned" and "handled": numbers, "sample": [text], "skipped_by_reason": {"reason": number},
+    "skipped": [{"what", "place", "why", "detail", "count"}], "revised": [{"session", "place", "withdrawn", "updated",
+    "added", "metadata"}]}.
     """
     from reverie.admin.transfer import importer
 
@@ -171,8 +172,9 @@ def import_path(
     detected = form or importer.detect_format(source)  # before a folder is created for it
     total = None
     if detected != FORMS[0] and not dry_run and (origin is None or sys.stderr.isatty()):
-        preview = importer.preview_source(source, detected)
-        total = preview.total
+        with context.memory(store=":memory:") as empty:
+            preview = empty.admin.import_from(source, detected, dry_run=True)
+        total = preview.handled
         if origin is None:
             origin = _ask_origin(preview, path)
 
@@ -198,7 +200,7 @@ def import_path(
         raise click.exceptions.Exit(options.ExitCode.INCOMPLETE)
 
 
-def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
+def _ask_origin(preview: ImportReport, path: Path) -> Origin:
     """Show what a source contains, and return whose words a person says they are.
 
     Raises:
@@ -207,9 +209,7 @@ def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         problem = f"Cannot tell whose words are in {path.name!r} ({preview.form})."
         raise InvalidInput(f"{problem} Use `--origin owner` for yours, `--origin import` for others'.")
-    counts = {"record": preview.records, "turn": preview.turns, "note": preview.pages}
-    contents = ", ".join(output.count(number, noun) for noun, number in counts.items() if number) or "nothing"
-    click.echo(f"{path.name} ({preview.form}): {contents}.", err=True)
+    click.echo(f"{path.name} ({preview.form}): {output.format_counts(preview)}.", err=True)
     for text in preview.sample:
         click.echo(f"  {text}", err=True)
     answer: Origin = click.prompt(
