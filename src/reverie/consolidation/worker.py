@@ -23,7 +23,7 @@ from reverie.context.window import build_remembered_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionOverview
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, ReverieError, quote_value
+from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable, quote_value
 from reverie.domain.record import Record, validate_choice
 from reverie.domain.text.timestamps import Clock, compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_values
@@ -222,6 +222,8 @@ class Worker(Dreams):
         try:
             self.run_due()
         except Exception as error:  # noqa: BLE001 - the loop must outlive any bug
+            if self._is_stopped() and isinstance(error, StoreUnavailable):
+                return False  # the memory was closed during a long pass, which the next worker repeats
             _log.warning("background work failed and is tried again", exc_info=error)
             self._asker.count("worker.failed")
         return not self._is_stopped()
