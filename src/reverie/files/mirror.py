@@ -269,12 +269,9 @@ class _Batch:
     def drop_lost_folders(self) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
         for top in _TOPS:
-            if is_lost(f"{self._root}/{top}") and (missing := self._ledger.known(f"{top}/")):
+            if is_lost(f"{self._root}/{top}") and self._ledger.known(f"{top}/"):
                 _log.warning("the folder %r is missing and is written again from the store", top)
-                self._ledger.drop(missing)
-                for path in self._ledger.find_pages() if top == layout.MEMORY else ():
-                    self._ledger.set_ids(path, [])
-                self._ledger.advance(NO_PROGRESS)
+                self._ledger.clear()
 
     # -- following the journal ---------------------------------------------------------------------------
 

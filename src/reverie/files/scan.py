@@ -73,7 +73,11 @@ def scan(root: Path, known: Mapping[str, FileRecord]) -> FolderScan:
     scanner = _Scanner(os.fspath(root), known)
     for top in _TOPS:
         scanner.scan_top(top)
-    return scanner.finish_scan()
+    result, unseen = scanner.result, [*scanner.unseen, *scanner.result.gone]
+    result.missing = [path for path in known.keys() - scanner.present if not is_within(path, unseen)]
+    for paths in (result.changed, result.added, result.missing, result.conflicts):
+        paths.sort()
+    return result
 
 
 def is_ignored(name: str) -> bool:
@@ -128,16 +132,16 @@ class _Scanner:
     def __init__(self, root: str, known: Mapping[str, FileRecord]) -> None:
         self._root = root
         self._known = known
-        self._present: set[str] = set()
-        self._unseen: list[str] = []
-        self._result = FolderScan()
+        self.present: set[str] = set()
+        self.unseen: list[str] = []
+        self.result = FolderScan()
 
     def scan_top(self, top: str) -> None:
         """Scan everything below `memory` or `sessions`."""
         place = f"{self._root}/{top}"
         if is_lost(place):
             if any(path.startswith(f"{top}/") for path in self._known):
-                self._result.gone.append(top)
+                self.result.gone.append(top)
         elif os.path.islink(place):
             self._report(top, "it is a symbolic link, which is not followed: put a folder there")
         elif os.path.exists(place) and not os.path.isdir(place):
@@ -152,15 +156,15 @@ class _Scanner:
         if known is None or not stat.S_ISREG(status.st_mode):
             self._scan_unknown(path, status.st_mode)
             return
-        self._present.add(path)
+        self.present.add(path)
         if known.size != status.st_size or known.mtime_ns != status.st_mtime_ns:
-            self._result.changed.append(path)
+            self.result.changed.append(path)
 
     def _scan_unknown(self, path: str, mode: int) -> None:
         """Examine something that is neither a folder nor a known file."""
         name = path.rpartition("/")[2]
         if name.endswith(CONFLICT):
-            self._result.conflicts.append(path)
+            self.result.conflicts.append(path)
         elif name.endswith(BROKEN):
             self._report(
                 path, "it is kept for its lines that could not be imported: delete it when you are done"
@@ -180,22 +184,13 @@ class _Scanner:
         elif any("\ud800" <= char <= "\udfff" for char in path):
             self._report(path, "its name is not UTF-8: rename it")
         else:
-            self._present.add(path)
-            self._result.added.append(path)
+            self.present.add(path)
+            self.result.added.append(path)
 
     def _report(self, path: str, why: str) -> None:
-        self._unseen.append(path)
+        self.unseen.append(path)
         shown = path.encode(errors="backslashreplace").decode()
-        self._result.odd.append(BrokenFile(path=shown, why=why))
-
-    def finish_scan(self) -> FolderScan:
-        """Return the result, with the known files that are missing."""
-        result = self._result
-        hidden = [*self._unseen, *result.gone]
-        result.missing = [path for path in self._known.keys() - self._present if not is_within(path, hidden)]
-        for paths in (result.changed, result.added, result.missing, result.conflicts):
-            paths.sort()
-        return result
+        self.result.odd.append(BrokenFile(path=shown, why=why))
 
 
 def is_within(path: str, places: Iterable[str]) -> bool:

@@ -410,13 +410,12 @@ class HandEditRun:
 
     def _ask_marks(self, ask: Callable[[Store], T]) -> T:
         """Return what the marks say; those that were carried over where a damaged database cannot be read."""
-        try:
-            return ask(self._marks)
-        except StoreCorrupt:
-            if self._marks is self.store:
-                raise
-            self._marks = self.store
-            return ask(self.store)
+        if self._marks is not self.store:
+            try:
+                return ask(self._marks)
+            except StoreCorrupt:
+                self._marks = self.store
+        return ask(self.store)
 
     def read_moment(self, file: ChangedFile) -> datetime:
         """Return the time of what a file says without a time: now, or when the file was saved before a rebuild."""
@@ -443,16 +442,14 @@ _LONG = 40
 
 
 def is_near_copy(text: bytes, other: bytes) -> bool:
-    """Return whether one text is the other with changes: two fifths of all pieces are common, or all of one."""
-    ours, theirs = _collect_pieces(text), _collect_pieces(other)
+    """Return whether one text is the other with changes: two fifths of all pieces are common, or all of one.
+
+    Of texts on one subject, less than a tenth of the pieces of eight characters are common.
+    """
+    words = (" ".join(data.decode(errors="replace").split()) for data in (text, other))
+    ours, theirs = ({each[n : n + _PIECE] for n in range(max(1, len(each) - _PIECE + 1))} for each in words)
     common, least = len(ours & theirs), min(len(ours), len(theirs))
     return common == least >= _LONG or 2 * common > _MIN_COMMON * (len(ours) + len(theirs))
-
-
-def _collect_pieces(data: bytes) -> set[str]:
-    """Return all pieces of eight characters: of texts on one subject, less than a tenth are common."""
-    text = " ".join(data.decode(errors="replace").split())
-    return {text[start : start + _PIECE] for start in range(max(1, len(text) - _PIECE + 1))}
 
 
 def extract_imported_edits(rows: Iterable[JournalEntry]) -> list[HandEdit]:

@@ -151,7 +151,7 @@ class RecordImporter:
             return
         names, known = [row.line.id for row in rows[:-1]], [*file.lines]
         if known[: len(names)] == names and (following := known[len(names) : len(rows)]):
-            record = self._find_written(file.path, following[0], file.lines[following[0]])
+            record = self._find_written(file.path, following[0], file.at)
             if record is not None and _render(file.path, record).startswith(rows[-1].text):
                 raise InvalidInput("it ends in the middle, as if it was saved half: save it again")
 
@@ -336,13 +336,10 @@ class RecordImporter:
 
     def _find_base(self, file: _RecordFile, entry: _Entry, ours: Record, located: str | None) -> Record:
         """Return the record as the person began with it; of a page only what a line shows is as it was then."""
-        path, checksum = file.file.path, file.file.lines.get(ours.id)
-        base = (
-            None if file.file.written is None else self._find_written(path, ours.id, checksum, file.file.at)
-        )
+        path, at = file.file.path, file.file.at
+        base = None if file.file.written is None else self._find_written(path, ours.id, at)
         if base is None and located != path:
-            other = located or layout.build_path(ours)
-            base = self._find_written(other, ours.id, self._ledger.read_lines(other).get(ours.id))
+            base = self._find_written(located or layout.build_path(ours), ours.id)
         if base is None:
             shared = partial(_count_shared_fields, entry)
             base = max([ours, *list_versions(self._store, ours.id)], key=shared)
@@ -351,17 +348,18 @@ class RecordImporter:
         shown = _describe_record(base)
         return replace(ours, **{**shown, "tags": parsing.merge_visible_tags(ours.tags, shown["tags"])})
 
-    def _find_written(
-        self, path: str, record_id: str, checksum: int | None, at: str | None = None
-    ) -> Record | None:
+    def _find_written(self, path: str, record_id: str, at: str = "") -> Record | None:
         """Return the version of a record that was last written to a file; None if that is not known."""
-        known = self._ledger.find(at or path)
-        versions = list_versions(self._store, record_id)
-        if path.endswith(".md"):
-            rows = ((each, layout.compute_line_checksum(_render(path, each))) for each in versions)
-            return next((each for each, found in rows if found == checksum), None)
-        texts = ((each, compute_checksum(layout.render_record(each))) for each in versions)
-        return next((each for each, found in texts if known is not None and found == known.checksum), None)
+        known, line = self._ledger.find(at or path), self._ledger.read_lines(at or path).get(record_id)
+        for version in list_versions(self._store, record_id):
+            if path.endswith(".md"):
+                is_written = line == layout.compute_line_checksum(_render(path, version))
+            else:
+                checksum = compute_checksum(layout.render_record(version))
+                is_written = known is not None and known.checksum == checksum
+            if is_written:
+                return version
+        return None
 
     def _is_version(self, file: _RecordFile, entry: _Entry, versions: Iterable[Record]) -> bool:
         """Return whether an entry is as one of some versions of its record."""
