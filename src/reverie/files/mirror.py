@@ -180,9 +180,7 @@ class MirrorWriter:
         """Return whether a file is not as it was written; False for a link, which a scan reports."""
         with contextlib.suppress(UnsafePath):
             known, seen = self._state.find(path), self.disk.stat(path)
-            return (known is None) != (seen is None) or (
-                known is not None and seen is not None and not _is_unchanged(known, seen)
-            )
+            return (known and known[1:3]) != (seen and seen[:2])
         return False
 
     def count_pending_changes(self) -> int:
@@ -237,22 +235,17 @@ class _Batch:
 
     def check_state(self) -> None:
         """Clear the state if it belongs to another store, convert another layout, settle what killed processes left."""
-        self._clear_foreign_state()
+        sequence, stamp = self._ledger.progress
+        if sequence:
+            rows = self._store.journal(after=sequence - 1, until=sequence, limit=1)
+            if not rows or compute_stamp(rows[0]) != stamp:  # or to one that was restored from a backup
+                _log.warning("the state of the files belongs to another store: all files are compared")
+                self._ledger.clear()
         if self._ledger.layout != self._layout:
             _convert(self._root, self._disk, self._ledger, self._layout)
         for draft, path in self._disk.list_drafts():
             with self._record_failure(path):
                 self._settle_draft(draft, path)
-
-    def _clear_foreign_state(self) -> None:
-        """Clear the state if it belongs to another store, or to one that was restored from a backup."""
-        sequence, stamp = self._ledger.progress
-        if not sequence:
-            return
-        rows = self._store.journal(after=sequence - 1, until=sequence, limit=1)
-        if not rows or compute_stamp(rows[0]) != stamp:
-            _log.warning("the state of the files belongs to another store: all files are compared")
-            self._ledger.clear()
 
     def _settle_draft(self, draft: str, path: str) -> None:
         """Remove what a killed process left, and leave an edit to the import."""
@@ -446,7 +439,7 @@ class _Batch:
             return
         data, seen = found
         if content is not None and data == content.data:
-            self._put_content(path, seen, content)
+            self._record_written(path, seen, content)
         elif (
             (known is not None and _has_same_content(known, data))
             or _is_torn(path, data, known, content)
@@ -473,15 +466,12 @@ class _Batch:
     def _record_written(self, path: str, after: FileStamp | None, content: ExpectedContent) -> None:
         """Record that a file was written; without a stamp, that it was changed by somebody else meanwhile."""
         if after is None:
-            self._defer_to_import(path)
-        else:
-            self._put_content(path, after, content)
-            self._report.written += 1
-
-    def _put_content(self, path: str, seen: FileStamp, content: ExpectedContent) -> None:
-        checksum = compute_checksum(content.data)
-        record = FileRecord(path, seen.size, seen.mtime_ns, checksum, content.pieces)
-        self._ledger.put_content(record, content.data, layout.parse_form(path))
+            return self._defer_to_import(path)
+        checksum, form = compute_checksum(content.data), layout.parse_form(path)
+        record = FileRecord(path, after.size, after.mtime_ns, checksum, content.pieces)
+        self._ledger.put_content(record, content.data, form)
+        self._report.written += 1
+        return None
 
     def _defer_to_import(self, path: str) -> None:
         """Leave a file to the import of hand edits, which finds it by its time, and mark it as due."""

@@ -127,10 +127,10 @@ def read_rows(path: str, data: bytes) -> list[PageRow]:
     return found
 
 
-def check_row(row: PageRow) -> None:
-    """Raise `InvalidInput` if a row is not UTF-8."""
-    if _SURROGATES.search(row.text):
-        raise InvalidInput(f"line {row.number}: it is not UTF-8 text: save it as UTF-8")
+def check_utf8(text: str) -> None:
+    """Raise `InvalidInput` if a line is not UTF-8."""
+    if _SURROGATES.search(text):
+        raise InvalidInput("it is not UTF-8 text: save it as UTF-8")
 
 
 def read_row(row: PageRow, place: layout.FileLocation) -> dict[str, Any]:
@@ -344,8 +344,7 @@ def _parse_record(text: str, *, line: int = 0) -> dict[str, Any]:
 
 
 def _parse_line(kind: type[SessionState | Turn], number: int, text: str) -> dict[str, Any]:
-    if _SURROGATES.search(text):
-        raise InvalidInput("it is not UTF-8 text: save it as UTF-8")
+    check_utf8(text)
     return _parse_object(text, [each.name for each in fields(kind)], line=number)
 
 

@@ -396,7 +396,8 @@ class HandEditImporter:
         # A file whose write or removal failed may be missing for that reason.
         due = set(ledger.due())
         broken = self._problems.keys() - self._emptied
-        own = [path for path in paths if path not in broken and (path in due or records.is_moved(path))]
+        moved = [path for path in paths if records.list_ids(path) and not records.list_gone(path)]
+        own = [path for path in paths if path not in broken and (path in due or path in moved)]
         run.drop_and_write(*own)
         missing = [path for path in paths if path not in own]
         memories = [path for path in missing if path.startswith(f"{MEMORY}/")]

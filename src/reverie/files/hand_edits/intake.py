@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, TypeVar
@@ -24,7 +25,7 @@ from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import from_microseconds
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
-from reverie.files.expected import ExpectedContent, find_pending, read_values, render_expected_content
+from reverie.files.expected import find_pending, read_values, render_expected_content
 from reverie.files.layout import FileLocation, Form, index_lines, parse_path
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
@@ -195,14 +196,14 @@ class HandEditRun:
             old, current = file.written, FileRecord(path, *file.stamp[:2], file.checksum)
             if old is not None and (old.size, old.checksum) == (current.size, current.checksum):
                 self.ledger.put([old._replace(mtime_ns=current.mtime_ns)])
-            elif (
-                file.checksum == compute_checksum(file.data)  # a file with secrets has to be rewritten
-                and (content := self._render_expected(path))
-                and content.data == file.data
-            ):
-                self.ledger.put_content(current._replace(pieces=content.pieces), file.data, file.place.form)
+                continue
+            content = None
+            with suppress(StoreCorrupt):
+                content = render_expected_content(self.store, self.ledger, path)
+            if content is None or compute_checksum(content.data) != file.checksum:
+                yield file  # or one with secrets, which has to be rewritten
             else:
-                yield file
+                self.ledger.put_content(current._replace(pieces=content.pieces), file.data, file.place.form)
 
     def read_recovered_files(self) -> Iterator[ChangedFile]:
         """Yield the edits that came while their file was replaced."""
@@ -246,12 +247,6 @@ class HandEditRun:
             at=at,
             checksum=compute_checksum(data),
         )
-
-    def _render_expected(self, path: str) -> ExpectedContent | None:
-        try:
-            return render_expected_content(self.store, self.ledger, path)
-        except StoreCorrupt:
-            return None
 
     def find_pending(self, path: str) -> Mapping[str, Sequence[Value]]:
         """Return the values that a file is not known to show as they are now, by id, in all their versions since."""

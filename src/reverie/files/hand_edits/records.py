@@ -126,10 +126,6 @@ class RecordImporter:
         """Return the ids of those records of a missing file that are in no edited file."""
         return [name for name in self.list_ids(path) if name not in self._present]
 
-    def is_moved(self, path: str) -> bool:
-        """Return whether all records of a missing file are in other files."""
-        return bool(self.list_ids(path)) and not self.list_gone(path)
-
     # -- one file ----------------------------------------------------------------------------------------
 
     def _parse(self, file: ChangedFile) -> None:
@@ -217,7 +213,7 @@ class RecordImporter:
 
     def _import_entry(self, file: _RecordFile, entry: _Entry) -> None:
         if entry.row is not None:
-            parsing.check_row(entry.row)
+            parsing.check_utf8(entry.row.text)
             if not entry.row.line.text.strip():
                 return None
         if not entry.id and (twin := self._find_duplicate(self._build(file, entry, _NO_ID))) is not None:
