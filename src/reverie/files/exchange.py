@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable, translate_os_errors
@@ -23,21 +24,21 @@ OWNER_FILE = ".memory"
 """File with the identity of the memory to which a folder belongs."""
 
 
+@dataclass(frozen=True, slots=True)
 class FileExchange:
     """Exchange of one memory with the files of one folder.
 
-    Args:
+    Attributes:
         root: The folder.
         writer: Writer of the memory.
         identity: An identifier that no other memory has.
         layout: Where records are: on pages, or each in a file of its own.
     """
 
-    def __init__(self, root: Path, writer: StoreWriter, *, identity: str, layout: Layout = "pages") -> None:
-        self._layout = layout
-        self._root = root
-        self._writer = writer
-        self._identity = identity
+    root: Path
+    writer: StoreWriter
+    identity: str
+    layout: Layout = "pages"
 
     def pull(self) -> MirrorReport:
         """Write the files of the memory, and remove those of things that are gone. Edited files stay as they are.
@@ -46,9 +47,9 @@ class FileExchange:
             InvalidInput: the folder belongs to another memory, or holds something else.
             StoreUnavailable: the folder cannot be written.
         """
-        with translate_os_errors(f"the files in {str(self._root)!r} cannot be written"):
+        with translate_os_errors(f"the files in {str(self.root)!r} cannot be written"):
             self._claim()
-            with closing(FileState(self._root)) as state:
+            with closing(FileState(self.root)) as state:
                 return self._write(state)
 
     def push(self) -> tuple[HandEditReport, MirrorReport]:
@@ -64,36 +65,34 @@ class FileExchange:
             InvalidInput: the folder belongs to another memory.
             StoreUnavailable: the folder cannot be read or written.
         """
-        with translate_os_errors(f"the files in {str(self._root)!r} cannot be read or written"):
-            if not (self._root / OWNER_FILE).exists():
-                raise NotFound(
-                    f"no memory was written to {str(self._root)!r}: run `reverie files pull` first"
-                )
+        with translate_os_errors(f"the files in {str(self.root)!r} cannot be read or written"):
+            if not (self.root / OWNER_FILE).exists():
+                raise NotFound(f"no memory was written to {str(self.root)!r}: run `reverie files pull` first")
             self._claim()
-            with closing(FileState(self._root)) as state:
+            with closing(FileState(self.root)) as state:
                 self._write(state)  # first, so that only what a person changed differs from the files
-                importer = HandEditImporter(self._writer, state, self._root)
+                importer = HandEditImporter(self.writer, state, self.root)
                 return importer.take_in(wait_s=SAVING_S), self._write(state)
 
     def _write(self, state: FileState) -> MirrorReport:
-        clock = self._writer.clock
-        mirror = MirrorWriter(self._root, self._writer.store, state, clock=clock, layout=self._layout)
+        clock = self.writer.clock
+        mirror = MirrorWriter(self.root, self.writer.store, state, clock=clock, layout=self.layout)
         report = mirror.write()
         if "" in report.failed:
             raise StoreUnavailable(
-                f"the files in {str(self._root)!r} cannot be written: {report.failed['']}; correct that and retry"
+                f"the files in {str(self.root)!r} cannot be written: {report.failed['']}; correct that and retry"
             )
         return report
 
     def _claim(self) -> None:
         """Mark the folder as that of the memory; refuse one of another memory, or with other content."""
-        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark = self._root / OWNER_FILE
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark = self.root / OWNER_FILE
         if not mark.exists():
-            if any(self._root.iterdir()):
-                raise InvalidInput(f"{str(self._root)!r} is not empty: name a new folder")
+            if any(self.root.iterdir()):
+                raise InvalidInput(f"{str(self.root)!r} is not empty: name a new folder")
             handle = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(f"{self._identity}\n")
-        elif mark.read_text(encoding="utf-8", errors="replace").strip() != self._identity:
-            raise InvalidInput(f"{str(self._root)!r} has the files of another memory: name another folder")
+                file.write(f"{self.identity}\n")
+        elif mark.read_text(encoding="utf-8", errors="replace").strip() != self.identity:
+            raise InvalidInput(f"{str(self.root)!r} has the files of another memory: name another folder")

@@ -58,18 +58,11 @@ def read_values(store: Store, state: FileState, path: str, *, start: int = 0) ->
     match place.form:
         case "record":
             records = store.records([place.name]) if is_id(place.name) else []
-            return [
-                each
-                for each in records
-                if layout.has_own_file(each, state.layout) and layout.build_path(each) == path
-            ]
+            own = (each for each in records if layout.has_own_file(each, state.layout))
+            return [each for each in own if layout.build_path(each) == path]
         case "lines":
-            records = store.records(state.read_ids(path)[start:])
-            return [
-                record
-                for record in records
-                if layout.build_home(record, state.layout) == layout.parse_home(path)
-            ]
+            records, home = store.records(state.read_ids(path)[start:]), layout.parse_home(path)
+            return [each for each in records if layout.build_home(each, state.layout) == home]
         case "session":
             session = _find_session(store, path, place.name)
             turns = [] if session is None else store.turns(session=session.id, start=start)

@@ -40,9 +40,6 @@ from reverie.stores.sqlite.rewriting import salvage_marks
 from reverie.stores.tombstones import KEY, is_key
 from reverie.stores.writer import StoreWriter
 
-_INDEX = "index"
-_PATIENCE_S = 30.0
-
 
 @dataclass(slots=True, kw_only=True)
 class RebuildReport:
@@ -115,7 +112,7 @@ def rebuild(
                 f"{str(database)!r} can be read: run `reverie doctor --fix` to repair it; pass "
                 "force=True (--force) to make a new one all the same, without the history"
             )
-        with state.lock(_PATIENCE_S) as ledger:
+        with state.lock(30.0) as ledger:
             for left in folder.glob(".rebuilding-*"):  # by a killed process: a live one has the lock
                 shutil.rmtree(left, ignore_errors=True)
             make_folder(scratch)
@@ -138,8 +135,8 @@ def rebuild(
                 old.close()
             report.kept = _put_in_place(draft, database)
             shutil.rmtree(
-                folder / _INDEX, ignore_errors=True
-            )  # derived; one that stays is recognised as that of another store
+                folder / "index", ignore_errors=True
+            )  # one that stays counts as that of another store
             ledger.clear()
         return report
     except StateUnavailable as error:

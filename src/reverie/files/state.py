@@ -37,10 +37,7 @@ from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
 
 FILES_DATABASE = "files.db"
 
-NOTHING_WRITTEN = 1
-"""The checksum of no bytes."""
-
-_OURS = (0x52766666, 8)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 9)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (
@@ -64,8 +61,6 @@ _FILE = ", ".join(
 )  # a damaged page has other types
 _ID_BYTES = 6
 _LINE = struct.Struct(">6sI")
-_HALF = 0xFFFFFFFF
-_SIGN = 1 << 64
 _TRIES = 5
 _PAUSE_S = 0.001
 _READ_PATIENCE_S = 5.0
@@ -122,8 +117,8 @@ class MirrorProgress(NamedTuple):
 NO_PROGRESS = MirrorProgress(0, "")
 
 
-def compute_checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
-    """Return CRC-32 and Adler-32 of bytes as one signed number of 64 bits.
+def compute_checksum(data: bytes, after: int = 0) -> int:
+    """Return the CRC-32 of bytes.
 
     Args:
         data: The bytes.
@@ -132,8 +127,7 @@ def compute_checksum(data: bytes, after: int = NOTHING_WRITTEN) -> int:
     >>> compute_checksum(b"memory") == compute_checksum(b"ory", compute_checksum(b"mem"))
     True
     """
-    high, low = zlib.crc32(data, after >> 32 & _HALF), zlib.adler32(data, after & _HALF)
-    return (high << 32 | low) - (_SIGN & high << 33)
+    return zlib.crc32(data, after)
 
 
 def compute_stamp(row: JournalEntry) -> str:

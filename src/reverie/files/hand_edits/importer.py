@@ -271,9 +271,6 @@ class ConflictFile:
 _IMPORTERS: Mapping[Form, Callable[[HandEditRun, ChangedFile], None]] = MappingProxyType(
     {"page": import_page, "log": import_log, "session": import_session}
 )
-_SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
-    {"record": "record", "lines": "record", "page": "page", "log": "page", "session": "session"}
-)
 
 _QUOTED = defer_regex(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
 _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState) for each in fields(kind))
@@ -413,7 +410,7 @@ class HandEditImporter:
             elif place.form == "session" or path in broken:
                 # Of a broken file, the last good content is in force, and was not deleted.
                 name = parse_session_id(place.name) if place.form == "session" else None
-                run.write_again(path, _SUBJECTS[place.form], name or place.name)
+                run.write_again(path, _find_subject(place.form), name or place.name)
                 _log.warning("%s was deleted and is written again: see `reverie forget`", path)
             elif place.form in ("record", "lines"):
                 run.attempt(path, partial(records.import_missing, path))
@@ -454,6 +451,10 @@ class HandEditImporter:
             if run.ledger.find(path) is not None and path not in run.emptied:
                 run.ledger.mark_due([path])
         self._looked_at = self._look()
+
+
+def _find_subject(form: Form) -> Subject:
+    return "session" if form == "session" else "page" if form in ("page", "log") else "record"
 
 
 def _remove_quotations(why: str) -> str:
