@@ -294,8 +294,8 @@ class FileState:
         return rows[0][0] if rows else b""
 
     def read_shown(self, path: str) -> int:
-        """Return the number of the last journal entry that a file is known to show."""
-        rows = self._query("SELECT CAST(sequence AS INTEGER) FROM due WHERE path = ?", path)
+        """Return the number of the last journal entry that a file is known to show; of all files for an empty path."""
+        rows = self._query("SELECT CAST(sequence AS INTEGER) FROM due WHERE ? IN ('', path)", path)
         return int(min([self.progress.sequence, *(sequence for (sequence,) in rows)]))
 
     # -- changing, inside the lock -----------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.change import Change, Value
 from reverie.domain.record import Record
-from reverie.files.layout import build_path, build_stem
+from reverie.files.layout import Layout, build_path, build_stem
 from tests.files.hand_edit_fixture import (
     EditedFolder,
     make_note,
@@ -88,17 +88,18 @@ STEPS: dict[str, Callable[[EditedFolder], object]] = {
 }
 
 
+@pytest.mark.parametrize("layout", ["pages", "records"])
 @given(
     changes=st.lists(
         st.tuples(st.integers(0, 5), st.integers(0, 3), st.sampled_from(sorted(STEPS))), max_size=12
     )
 )
 def test_nobody_edits_whatever_is_recorded_and_whenever_files_are_examined(
-    changes: list[tuple[int, int, str]], tmp_path_factory: pytest.TempPathFactory
+    changes: list[tuple[int, int, str]], layout: Layout, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = tmp_path_factory.mktemp("memory")
     try:
-        with open_edited_folder(root) as folder:
+        with open_edited_folder(root, layout) as folder:
             now: list[Value | None] = [each[0] for each in STATES]
             folder.add(*(value for value in now if value is not None))
             for which, number, step in changes:
@@ -110,7 +111,7 @@ def test_nobody_edits_whatever_is_recorded_and_whenever_files_are_examined(
             folder.sync()
             folder.sync()
             assert folder.list_hand_edits() == []
-            stems = [build_stem(value, "records") if isinstance(value, Record) else None for value in now]
+            stems = [build_stem(value, layout) if isinstance(value, Record) else None for value in now]
             assert folder.files() == sorted(
                 {
                     build_path(value) if stem is None else f"{stem}.md"

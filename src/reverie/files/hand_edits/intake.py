@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState
@@ -185,6 +185,7 @@ class HandEditRun:
         self.writer = writer.acting(REBUILDER if self.is_rebuild else ACTOR)
         self._marks = marks or writer.store
         self._pending: dict[int, dict[str, list[Value]]] = {}
+        self._first_shown = ledger.read_shown("")
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -248,9 +249,13 @@ class HandEditRun:
             checksum=compute_checksum(data),
         )
 
-    def find_pending(self, path: str) -> Mapping[str, Sequence[Value]]:
-        """Return the values that a file is not known to show as they are now, by id, in all their versions since."""
-        shown = self.ledger.read_shown(path)
+    def find_pending(self, path: str) -> Mapping[str, Sequence[Any]]:
+        """Return the values that a file is not known to show as they are now, by id, in all their versions since.
+
+        Args:
+            path: The file; empty for any of the files, as they were when the run began.
+        """
+        shown = self.ledger.read_shown(path) if path else self._first_shown
         if shown not in self._pending:
             self._pending[shown] = find_pending(self.store, after=shown)
         return self._pending[shown]

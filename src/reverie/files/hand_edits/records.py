@@ -233,6 +233,8 @@ class RecordImporter:
         changed, located, is_restored = file.file, self._locate(file, ours), self._is_restored(file, ours)
         is_known = ours.id in changed.lines or (changed.written is not None and changed.place.name == ours.id)
         is_here = located == changed.path or is_known
+        if file.is_page and self._is_moved_away(file, entry, ours):
+            return
         if not is_restored:
             is_old = changed.written is None and not file.is_page
             if is_old and self._is_version(file, entry, list_versions(self._store, ours.id)):
@@ -240,9 +242,8 @@ class RecordImporter:
             if not is_here and self._is_stray(file, entry, ours, located):
                 return
         base = ours if is_restored and not file.is_page else self._find_base(file, entry, ours, located)
-        pending = self._run.find_pending(changed.at).get(ours.id, ())
-        versions = [base, *(each for each in pending if isinstance(each, Record))]
-        is_written = self._is_version(file, entry, versions)
+        pending = self._run.find_pending(changed.at).get(ours.id, [])
+        is_written = self._is_version(file, entry, [base, *pending])
         theirs = base if is_written else self._change(file, entry, base)
         if not (is_here if file.is_page else is_written):
             theirs = self._move(file, entry, theirs, base)
@@ -254,6 +255,15 @@ class RecordImporter:
             file.rows[ours.id] = entry.row.text
         elif (path := layout.build_path(ours)) in self._missing:
             self._run.mark_due([path])
+
+    def _is_moved_away(self, file: _RecordFile, entry: _Entry, ours: Record) -> bool:
+        """Return whether a process wrote a line here, and could not record that, before its record moved elsewhere."""
+        home, kind = layout.parse_home(file.file.path), self._ledger.layout
+        if layout.build_home(ours, kind) == home:
+            return False
+        pending = self._run.find_pending("").get(ours.id, [])
+        here = [each for each in pending if layout.build_home(each, kind) == home]
+        return self._is_version(file, entry, here)
 
     def _is_stray(self, file: _RecordFile, entry: _Entry, ours: Record, located: str | None) -> bool:
         """Return whether an entry is a copy, which adds nothing; refuse one that was changed.
@@ -272,7 +282,7 @@ class RecordImporter:
             found = self._run.disk.read(located)
             if found is None or ours.id not in layout.index_lines(found[0]):
                 return False
-        if entry.row is not None and _describe_record(ours) == entry.fields:
+        if entry.row is not None and self._is_version(file, entry, list_versions(self._store, ours.id)):
             return True
         raise InvalidInput(f"the record {ours.id!r} is in {located}: take its id out to make a new record")
 
