@@ -70,6 +70,6 @@ def test_a_folder_on_a_read_only_mount_can_be_read(tmp_path: Path, state: str) -
     assert "Traceback" not in ran.stderr
     watch = f'{mount} exec "$@"', sys.executable, "-m", "reverie", "files", "push", "--store", str(folder)
     watched = in_namespace(*watch)
-    assert (watched.returncode, "is read-only" in watched.stderr) == (4, True)
+    assert (watched.returncode, "is read-only" in watched.stderr) == (4, True), watched.stderr
     assert {file: file.read_bytes() for file in before} == before
     memory.close()
