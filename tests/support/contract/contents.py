@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY, Page, Paragraph
+from reverie.domain.page import HISTORY
 from reverie.domain.passage import CollectionStats, Passage
 from reverie.stores.protocol import Store
 from tests.support.contract.factories import (
@@ -142,21 +140,6 @@ class ContentsContract(ContractBase):
         assert [type(value) for value in stored.to_dict().values()] == [
             type(value) for value in paragraph.to_dict().values()
         ]
-
-    def test_whoever_read_an_older_version_is_refused(self, store: Store) -> None:
-        things: tuple[Page | Paragraph, ...] = (make_page(), make_paragraph(1))
-        add(store, *things)
-        for old in things:
-            new = replace(old, content="New words")
-            for edits in (
-                make_change(replace(old, content="Never was"), new),
-                make_removals(new),
-                make_additions(new),
-            ):
-                with pytest.raises(Conflict, match=old.id):
-                    commit(store, [*make_additions(make_record(1)), *edits])
-        assert [row.edit for row in store.journal()] == make_additions(*things)
-        assert store.records([make_record(1).id]) == []
 
     def test_paragraphs_of_the_history_are_searched_and_no_others(self, store: Store) -> None:
         asked = make_paragraph(1, content="Was it the deploy?", at=make_time(1.5))

@@ -39,6 +39,7 @@ from tests.support.contract.factories import (
     make_additions,
     make_change,
     make_entry,
+    make_paragraph,
     make_record,
     make_removals,
     make_session,
@@ -177,6 +178,7 @@ class StoreContract(ContentsContract, ErasingContract, ReadingContract):
             ),
             lambda one: make_change(make_record(77), make_record(77, pinned=True)),
             lambda one: make_removals(make_record(77)),
+            lambda one: make_change(make_paragraph(9, content="Never was"), make_paragraph(9)),
         ]
         one = make_record(1)
         add(store, one)
