@@ -78,6 +78,7 @@ EXAMPLES = {
     "edit": "reverie edit MEMORY.md",
     "append": 'reverie append HISTORY.md "Moved staging to port 5433."',
     "dream": "reverie dream --dry-run",
+    "model": "reverie model check",
     "review": "reverie review --accept 3f9a0c41d7be",
     "worker": "reverie worker",
     "rebuild": "reverie rebuild --yes",
