@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_or_understood_is_named(written, tmp_path):
 
 def test_yaml_without_pyyaml_says_how_to_install_it(written, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(MissingExtra, match=r"pip install .*\[yaml\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[yaml\]"):
         Settings.load(written("a: 1", "s.yaml"))
 
 
