@@ -148,11 +148,6 @@ def build_repair_findings(report: RepairReport) -> list[Finding]:
     return findings
 
 
-def get_part(remedy: Remedy) -> Part:
-    """Return the part that a remedy repairs."""
-    return next(kind.part for kind in _KINDS.values() if kind.remedy == remedy)
-
-
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 file`, `6,097 files`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -536,7 +531,7 @@ class Doctor:
                     self.eraser.finish()
         except (ReverieError, OSError) as error:
             what = f"repairing ({remedy}) did not succeed: {error}"
-            return [build_finding("repair-failed", what, part=get_part(remedy))]
+            return [build_finding("repair-failed", what)]
         return []
 
 

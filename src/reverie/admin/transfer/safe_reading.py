@@ -163,15 +163,10 @@ def _parse_value(text: str | None) -> Any:
 def _has_value_per_line(head: str) -> bool:
     """Return whether the first lines of a text are JSON values, each on its own."""
     lines = [line for line in head.split("\n")[:_SAMPLED_LINES] if line.strip()]
-    whole = [_is_value(line) for line in lines]
+    whole = [isinstance(_parse_value(line), dict | list) for line in lines]
     if len(lines) < 2:
         return whole == [True] and lines[0].lstrip().startswith("{")
     return whole[0] or (not lines[0].lstrip().startswith("[") and 2 * sum(whole) >= len(lines))
-
-
-def _is_value(line: str) -> bool:
-    """Return whether a line is a JSON object or list."""
-    return isinstance(_parse_value(line), dict | list)
 
 
 def _iter_lines(head: str, text: io.TextIOWrapper) -> Iterator[tuple[int, str | None]]:
