@@ -23,7 +23,20 @@ _THING = (
     "space", "subject", "key", "id", "scope", "at", "updated_at", "kind", "layer", "origin", "category", "tags",
     "pinned", "importance", "confidence", "fingerprint", "body",
 )  # fmt: skip
-_JOURNAL = ("space", "sequence", "batch", "key", "subject", "id", "at", "actor", "note", "operation", "after")
+_JOURNAL = (
+    "space",
+    "sequence",
+    "batch",
+    "key",
+    "subject",
+    "id",
+    "at",
+    "actor",
+    "note",
+    "reference",
+    "operation",
+    "after",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +125,6 @@ def _iterate_things(records: Sequence[Record], values: dict[str, Any]) -> Iterat
 def _iterate_changes(records: Sequence[Record], values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     for number, record in enumerate(records, start=1):
         yield (
-            values["space"], number, 1, number, "record", record.id, values["at"], "load", "", "save",
+            values["space"], number, 1, number, "record", record.id, values["at"], "load", "", "", "save",
             values["afters"][number - 1],
         )  # fmt: skip
