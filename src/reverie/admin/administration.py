@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from reverie.files.folder import MemoryFolder
     from reverie.files.layout import Layout
     from reverie.scoped import MemoryParts
-    from reverie.search.index.candidates import IndexStatus
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
 
 
@@ -94,10 +93,6 @@ class Administration:
     def failures(self) -> dict[str, int]:
         """Return how often each background step failed, without those that never did."""
         return count_failures(self._store)
-
-    def index_status(self) -> IndexStatus:
-        """Return the status of the search index."""
-        return self._index.status()
 
     def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
         """Embed everything that has no vector yet; the background thread does the same, piece by piece.

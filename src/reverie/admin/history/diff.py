@@ -24,7 +24,6 @@ CONTEXT = 2
 
 _LONG = 60
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
-_UNTOLD = ("updated_at", "last_seen_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +188,7 @@ def _list_hidden_fields(value: Value | None) -> set[str]:
     if value is None:
         return set()
     usual = {field.name for field in fields(value) if getattr(value, field.name) == field.default}
-    return usual | set(_UNTOLD)
+    return {*usual, "updated_at", "last_seen_at"}
 
 
 def _is_long(value: Any) -> bool:
