@@ -24,6 +24,12 @@ export interface Count {
   removed: number;
 }
 
+/** Changes of one day. */
+export interface DayOutput {
+  day: string;
+  counts: { [name: string]: number };
+}
+
 /** A value of working memory; ttl of null keeps it, without ttl it lives as long as usual. */
 export interface EntryInput {
   data: string;
@@ -123,6 +129,10 @@ export interface ForgetSubject {
 export interface Hits {
   hits: { [name: string]: unknown }[];
   left_out?: LeftOutHit[];
+}
+
+export interface Items_DayOutput_ {
+  items: DayOutput[];
 }
 
 export interface Items_EntryOutput_ {
@@ -777,6 +787,8 @@ export interface Api {
   getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the statistics of the whole memory, in all scopes. */
   getAllStats(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return the number of changes of each of the last days, by operation. */
+  getActivity(options?: { days?: number } & Options): Promise<Result<Items_DayOutput_>>;
   /** Return the number of live records of each scope within that of the token. */
   listScopes(options?: Options): Promise<Result<{ [name: string]: { [name: string]: number } }>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */

@@ -65,6 +65,7 @@ export const OPERATIONS = {
   dropForgetRequest: {"method": "DELETE", "path": "/v1/forget-requests/{id}", "query": ["scope"]},
   getStats: {"method": "GET", "path": "/v1/stats", "query": ["scope"]},
   getAllStats: {"method": "GET", "path": "/v1/stats/all"},
+  getActivity: {"method": "GET", "path": "/v1/activity", "query": ["days"]},
   listScopes: {"method": "GET", "path": "/v1/scopes"},
   diagnose: {"method": "GET", "path": "/v1/doctor"},
   listTokens: {"method": "GET", "path": "/v1/tokens"},

@@ -2,9 +2,10 @@
 
 import builtins
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack, overload
 
@@ -232,6 +233,7 @@ class AsyncAdministration:
     @property
     def cursors(self) -> Cursors: ...
     async def failures(self) -> dict[str, int]: ...
+    async def activity(self, *, days: int = 30) -> dict[date, Counter[str]]: ...
     async def embed(self, *, timeout: Duration | None = None) -> VectorStatus: ...
     @property
     def prompts(self) -> AsyncPromptLog: ...

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from reverie.admin.stats import Stats, compute_stats, count_failures
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
+from reverie.domain.text.validation import validate_count
 from reverie.files.names import resolve_path
 from reverie.repositories.prompts import PromptLog
 from reverie.repositories.wishes import ForgetRequests
@@ -93,6 +95,23 @@ class Administration:
     def failures(self) -> dict[str, int]:
         """Return how often each background step failed, without those that never did."""
         return count_failures(self._store)
+
+    def activity(self, *, days: int = 30) -> dict[date, Counter[str]]:
+        """Return how many changes of each operation the last days had, the earliest first, days without any too.
+
+        Args:
+            days: How many days, today included, 1 to 400.
+        """
+        validate_count(days, name="days", least=1, most=400)
+        zone = self._settings.zone
+        today = self._clock().astimezone(zone).date()
+        counts: dict[date, Counter[str]] = {
+            today - timedelta(days=days - 1 - number): Counter() for number in range(days)
+        }
+        for hour, operation, number in self._store.count_changes(datetime.combine(min(counts), time(), zone)):
+            if (day := hour.astimezone(zone).date()) in counts:
+                counts[day][operation] += number
+        return counts
 
     def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
         """Embed everything that has no vector yet; the background thread does the same, piece by piece.

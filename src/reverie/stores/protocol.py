@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack
 
@@ -50,6 +50,8 @@ _log = logging.getLogger("reverie")
 Key = TypeVar("Key", int, str | int)
 Thing = TypeVar("Thing")
 Order = Literal["updated", "created"]
+
+_HOUR = 3_600_000_000  # microseconds
 
 
 class CommitOptions(JournalNote, total=False):
@@ -185,6 +187,14 @@ class Store(Queries):
         where = self._where("journal")
         where.add("it.at <= ?", to_microseconds(moment))
         return int(self._read("coalesce(max(it.sequence), 0)", "journal", where)[0][0])
+
+    def count_changes(self, since: datetime) -> Iterator[tuple[datetime, str, int]]:
+        """Yield each hour since a moment and each operation in it, with the number of its changes."""
+        where = self._where("journal")
+        where.add("it.at >= ?", to_microseconds(since))
+        columns = f"it.at / {_HOUR}, it.operation, count(*)"
+        for hour, operation, number in self._read(columns, "journal", where, " GROUP BY 1, 2 ORDER BY 1, 2"):
+            yield datetime.fromtimestamp(hour * 3_600, UTC), operation, number
 
     def journal(
         self,

@@ -319,6 +319,7 @@ def test_records_plans_windows_and_tokens_are_changed_and_counted(
         ),
         ("GET /v1/filters", None, {"live": 3, "pinned": 0, "ended": 1}, "GET /v1/filters?a=1", None),
         ("GET /v1/stats/all", None, {"records": 3}, "GET /v1/stats/all?scope=user:a", None),
+        ("GET /v1/activity?days=1", None, {"items/0/counts/save": 3}, "GET /v1/activity?days=0", None),
         (f"POST {SESSION}/compact", {"kind": "trim", "keep": 0}, {"state": "applied"}, "", {"kind": "burn"}),
         ("POST /v1/plans", {"name": "tidy"}, {"name": "tidy", "groups": []}, "", {"name": "burn"}),
         (f"GET /v1/plans/{plan}", None, {"groups/0/steps": [0]}, f"GET /v1/plans/{none}", None),

@@ -502,7 +502,7 @@ def test_the_settings_lead_to_every_other_view_with_its_state(client: TestClient
     memory.save("A forum praises tea", origin="web")
     page = see(client, "/settings")
     for path in (
-        *("/history", "/unverified", "/contradictions", "/scopes", "/pages"),
+        *("/history", "/activity", "/unverified", "/contradictions", "/scopes", "/pages"),
         *("/access", "/import", "/health"),
     ):
         assert page.find("a", href=path), path

@@ -333,6 +333,13 @@ def get_all_stats(call: Call) -> OperationAnswer[dict[str, Any]]:
     return OperationAnswer(call.memory.admin.stats())
 
 
+@OPERATIONS.add("GET", "/v1/activity", "admin", is_whole=True)
+def get_activity(call: Call[schemas.ActivityQuery]) -> OperationAnswer[schemas.Items[schemas.DayOutput]]:
+    """Return the number of changes of each of the last days, by operation."""
+    days = call.memory.admin.activity(days=call.query.days).items()
+    return OperationAnswer({"items": [{"day": str(day), "counts": counts} for day, counts in days]})
+
+
 @OPERATIONS.add("GET", "/v1/scopes", "read")
 def list_scopes(call: Call[Empty]) -> OperationAnswer[dict[str, dict[str, int]]]:
     """Return the number of live records of each scope within that of the token."""

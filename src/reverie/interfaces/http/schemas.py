@@ -557,6 +557,19 @@ class PlanOutput(derive(Plan, without=("proposals", "cursors"))):  # type: ignor
     applied: int | None
 
 
+class ActivityQuery(Form):
+    """Query of the activity by day."""
+
+    days: Annotated[int, Field(ge=1, le=400)] = 30
+
+
+class DayOutput(Form):
+    """Changes of one day."""
+
+    day: str
+    counts: dict[str, int]
+
+
 class TokenInput(derive(TokenRegistry.create)):  # type: ignore[misc]
     """A token to create."""
 

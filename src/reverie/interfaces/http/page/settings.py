@@ -24,6 +24,7 @@ THEMES = ("system", "light", "dark")
 
 _YEAR_S = 31_536_000
 _MOST_ROWS = 100
+_DAYS = 90  # of activity
 _DOUBTED = 500  # live records that are looked through
 
 
@@ -90,6 +91,12 @@ def show_history(call: Call[ViewQuery]) -> Screen:
     """Show what was changed by day, the newest first."""
     shown, following = list_changes(call, limit=_MOST_ROWS, before=call.query.before)
     return Screen("history.html", changes=shown, following=following)
+
+
+@VIEWS.add("GET", "/activity", "admin", is_whole=True)
+def show_activity(call: Call[Plain]) -> Screen:
+    """Show messages, saves and other changes of each of the last days."""
+    return Screen("activity.html", days=call.memory.admin.activity(days=_DAYS))
 
 
 # -- trust -------------------------------------------------------------------------------------------------
