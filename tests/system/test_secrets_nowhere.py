@@ -303,11 +303,12 @@ class Drive:
     def thinking(self, memory: Memory) -> None:
         """A model whose answers hold secrets."""
         s = self.secrets
-        texts = {"findings": [f"the service uses {s('extracted')}"], "insights": [], "lessons": []}
+        finding = f"the service uses {s('extracted')}"
+        texts = {"findings": [finding], "insights": [], "lessons": []}
         model = Scripted([reply(json.dumps(texts))])
         with Memory.open(self.folder, settings=self.settings, model=model) as other:
             output = (
-                f"A step that put out {s('output of a step')} and more words than fifty characters, surely."
+                f"A step that put out {s('output of a step')} and more words than fifty characters; {finding}."
             )
             plan = other.dreams.plan("extract", output=output)
             if not plan.skipped:
