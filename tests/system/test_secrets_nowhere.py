@@ -307,9 +307,7 @@ class Drive:
         texts = {"findings": [finding], "insights": [], "lessons": []}
         model = Scripted([reply(json.dumps(texts))])
         with Memory.open(self.folder, settings=self.settings, model=model) as other:
-            output = (
-                f"A step that put out {s('output of a step')} and more words than fifty characters; {finding}."
-            )
+            output = f"A step that put out {s('output of a step')} and more words than fifty characters; {finding}."
             plan = other.dreams.plan("extract", output=output)
             if not plan.skipped:
                 other.dreams.apply(plan)
