@@ -61,9 +61,8 @@ def claim_folder(root: Path) -> None:
     text = json.dumps({"machine": sorted(ours), "name": os.uname().nodename, "at": now})
     draft = file.with_name(f"{MACHINE_FILE}.{os.getpid()}")
     with contextlib.suppress(OSError):  # a folder that cannot be written: the database says what is wrong
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as opened:
-            opened.write(text)
+        draft.touch(mode=0o600)
+        draft.write_text(text, encoding="utf-8")
         draft.replace(file)
 
 

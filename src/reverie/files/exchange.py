@@ -7,7 +7,6 @@ in the memory since.
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,8 +90,7 @@ class FileExchange:
         if not mark.exists():
             if any(self.root.iterdir()):
                 raise InvalidInput(f"{str(self.root)!r} is not empty: name a new folder")
-            handle = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(f"{self.identity}\n")
+            mark.touch(mode=0o600, exist_ok=False)
+            mark.write_text(f"{self.identity}\n", encoding="utf-8")
         elif mark.read_text(encoding="utf-8", errors="replace").strip() != self.identity:
             raise InvalidInput(f"{str(self.root)!r} has the files of another memory: name another folder")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.living_page import strip_intact_block
-from reverie.domain.page import MEMORY, Page
+from reverie.domain.page import Page
 from reverie.domain.text.ids import is_id
 from reverie.files import layout
 from reverie.files.names import parse_session_id
@@ -114,19 +114,10 @@ def is_earlier_page(store: Store, path: str, data: bytes, *, after: int = 0) -> 
         data: Its content.
         after: The number of the last entry of the journal that the file is known to show; 0 if that is not known.
     """
-    name, written = path.removeprefix(f"{layout.MEMORY}/"), _drop_block(path, data)
-    rows = iter_rows_forwards(store, id=name, after=after)
+    written = strip_intact_block(data.decode(errors="replace")).strip()
+    rows = iter_rows_forwards(store, id=path.removeprefix(f"{layout.MEMORY}/"), after=after)
     versions = (value.content for row in rows for value in row.values if isinstance(value, Page))
-    return any(_drop_block(path, content.encode()) == written for content in versions)
-
-
-def _drop_block(path: str, data: bytes) -> bytes:
-    """Return the content of `MEMORY.md` without a block that nobody has edited; other content as it is."""
-    if path != layout.build_page_path(MEMORY):
-        return data
-    return (
-        strip_intact_block(data.decode("utf-8", "surrogateescape")).strip().encode("utf-8", "surrogateescape")
-    )
+    return any(strip_intact_block(content).strip() == written for content in versions)
 
 
 def _find_session(store: Store, path: str, name: str) -> SessionState | None:

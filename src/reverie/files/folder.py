@@ -215,7 +215,9 @@ class MemoryFolder:
                     self._take_in()
                 if is_due and took > QUICK_S:
                     self._schedule_job(_IMPORT)
-            if self._mirror.count_pending_changes() or (self._is_time_to_retry() and self._state.due()):
+            if self._mirror.count_pending_changes() or (
+                time.monotonic() >= self._retry_at and self._state.due()
+            ):
                 self._schedule_job(_WRITE)  # what killed processes did not write, and what is due
 
     def take_in(self) -> HandEditReport:
@@ -261,10 +263,10 @@ class MemoryFolder:
     def find_unwritten(self) -> dict[str, str]:
         """Return why files do not show the latest changes, by path; the empty path stands for all files."""
         is_complete = self.flush()
-        unwritten: dict[str, str] = {}
+        due = {""}
         with self._suppress_errors():
-            due = {*self._state.due(), ""}
-            unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
+            due |= {*self._state.due()}
+        unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
         if self._failure or not (unwritten or is_complete or self._mirror.failed):
             return {"": self._failure or "others had them locked for too long"}
         return unwritten
@@ -340,10 +342,6 @@ class MemoryFolder:
             self._retry_at = now + max(_DUE_EVERY_S, (now - began) / SHARE)
         return outcome
 
-    def _is_time_to_retry(self) -> bool:
-        """Return whether files that could not be written may be tried again, which may take long."""
-        return time.monotonic() >= self._retry_at
-
     def _has_own_changes(self) -> bool:
         """Return whether changes of this process are pending."""
         return self._has_composed or self._own_sequence > self._state.progress.sequence
@@ -389,7 +387,9 @@ class MemoryFolder:
                     if job == _IMPORT:
                         self._sync()
                         continue
-                    outcome = self._write_some(retry=bool(self._waiting_callers) or self._is_time_to_retry())
+                    outcome = self._write_some(
+                        retry=bool(self._waiting_callers) or time.monotonic() >= self._retry_at
+                    )
                     if outcome.has_more or (outcome.is_blocked and self._thread is not None):
                         with self._changed:
                             self._jobs += [] if _WRITE in self._jobs else [_WRITE]
@@ -441,12 +441,12 @@ class MemoryFolder:
 _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()
 
 
+_is_ending = False
+
+
 def _after_fork_in_child() -> None:
     for folder in list(_OPEN):
         folder._after_fork_in_child()
-
-
-_is_ending = False
 
 
 @atexit.register

@@ -157,7 +157,7 @@ class MirrorWriter:
         self._report_failures(report)
         return report
 
-    def prepare(self) -> MirrorReport:
+    def prepare(self) -> None:
         """Check whose files these are, whether folders were lost, and what killed processes left.
 
         Call it before hand edits are imported, so that a lost folder does not count as a deletion.
@@ -168,7 +168,6 @@ class MirrorWriter:
             batch.check_state()
             batch.drop_lost_folders()
         self._report_failures(report)
-        return report
 
     def needs_fresh_start(self) -> bool:
         """Return whether the state of the files, or a whole folder of them, is missing."""

@@ -31,7 +31,7 @@ from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import REBUILDER
 from reverie.files.layout import MEMORY, SESSIONS
 from reverie.files.parsing import BrokenFile
-from reverie.files.state import FileState, StateUnavailable
+from reverie.files.state import FileState
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import DATABASE, SQLiteStore
@@ -139,8 +139,6 @@ def rebuild(
             )  # one that stays counts as that of another store
             ledger.clear()
         return report
-    except StateUnavailable as error:
-        raise StoreUnavailable(f"others are at the files of {str(folder)!r}: try again ({error})") from error
     finally:
         state.close()
         if old is not None:
@@ -207,11 +205,8 @@ def _carry_over_marks(store: Store, database: Path, now: datetime, report: Rebui
 
 def _count(store: Store, report: RebuildReport) -> None:
     """Count what the new database has."""
-    for record in store.find(Filter(archived=None)):
-        report.records += 1
-        report.archived += record.archived
-    for overview in store.sessions():
-        report.sessions += 1
-        report.turns += overview.turns
-    report.pages = len(store.pages())
-    report.paragraphs = sum(store.logs().values())
+    archived = [record.archived for record in store.find(Filter(archived=None))]
+    turns = [overview.turns for overview in store.sessions()]
+    report.records, report.archived = len(archived), sum(archived)
+    report.sessions, report.turns = len(turns), sum(turns)
+    report.pages, report.paragraphs = len(store.pages()), sum(store.logs().values())

@@ -213,7 +213,7 @@ class FileState:
         def rewrite(file: sqlite3.Connection) -> bool:
             paths = [path for (path,) in self._query("SELECT path FROM contents")]
             texts = (path for path in paths if parse_form(path) != "lines")
-            self.drop_contents(path for path in texts if not self._is_as_written(self.find(path)))
+            self.drop_contents(path for path in texts if not self._is_as_written(path))
             file.execute("VACUUM")
             (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
@@ -383,14 +383,11 @@ class FileState:
 
     # -- below -------------------------------------------------------------------------------------------
 
-    def _is_as_written(self, file: FileRecord | None) -> bool:
-        if file is None:
-            return False
-        try:
-            status = os.lstat(f"{os.path.dirname(self._path)}/{file.path}")
-        except OSError:
-            return False
-        return (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns)
+    def _is_as_written(self, path: str) -> bool:
+        with contextlib.suppress(OSError):
+            status, file = os.lstat(f"{os.path.dirname(self._path)}/{path}"), self.find(path)
+            return file is not None and file[1:3] == (status.st_size, status.st_mtime_ns)
+        return False
 
     def _begin(self, file: sqlite3.Connection) -> bool:
         """Begin a write transaction; return whether it is on the database that is in its place now."""

@@ -46,7 +46,10 @@ def in_namespace(command: str, *arguments: str) -> subprocess.CompletedProcess[s
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith("REVERIE_")},
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
     )
 
 

@@ -410,7 +410,8 @@ class HandEditImporter:
             elif place.form == "session" or path in broken:
                 # Of a broken file, the last good content is in force, and was not deleted.
                 name = parse_session_id(place.name) if place.form == "session" else None
-                run.write_again(path, _find_subject(place.form), name or place.name)
+                kinds: dict[str, Subject] = {"session": "session", "page": "page", "log": "page"}
+                run.write_again(path, kinds.get(place.form, "record"), name or place.name)
                 _log.warning("%s was deleted and is written again: see `reverie forget`", path)
             elif place.form in ("record", "lines"):
                 run.attempt(path, partial(records.import_missing, path))
@@ -451,10 +452,6 @@ class HandEditImporter:
             if run.ledger.find(path) is not None and path not in run.emptied:
                 run.ledger.mark_due([path])
         self._looked_at = self._look()
-
-
-def _find_subject(form: Form) -> Subject:
-    return "session" if form == "session" else "page" if form in ("page", "log") else "record"
 
 
 def _remove_quotations(why: str) -> str:

@@ -396,8 +396,10 @@ class HandEditRun:
 
     def refuse_forgotten(self, changes: Iterable[Change]) -> None:
         """Raise `InvalidInput` if changes would save what was forgotten."""
-        fresh = [change.after for change in changes if change.after is not None]
-        if self.find_forgotten([value for value in fresh if not isinstance(value, Page | SessionState)]):
+        after = [change.after for change in changes]
+        if self.find_forgotten(
+            [each for each in after if each and not isinstance(each, Page | SessionState)]
+        ):
             raise InvalidInput(FORGOTTEN)
 
     def find_forgotten(self, values: Sequence[Value]) -> set[str]:

@@ -134,7 +134,11 @@ class RecordImporter:
         else:
             rows = parsing.read_rows(file.path, file.data)
             self._refuse_half(file, rows)
-            entries = [_Entry(row.line.id, _describe_line(row), row) for row in rows]
+            shown = (
+                {"content": row.line.text, "tags": row.line.tags, "pinned": row.line.is_pinned}
+                for row in rows
+            )
+            entries = [_Entry(row.line.id, each, row) for row, each in zip(rows, shown, strict=True)]
             entries = [entry for entry in entries if entry.id or entry.fields["content"].strip()]
         self._files.append(_RecordFile(file, entries))
         for entry in entries:
@@ -443,10 +447,6 @@ def _describe_record(record: Record) -> dict[str, Any]:
     """Return the fields that a line of a page shows."""
     tags = tuple(filter(is_visible_tag, record.tags))
     return {"content": record.content, "tags": tags, "pinned": record.pinned}
-
-
-def _describe_line(row: PageRow) -> dict[str, Any]:
-    return {"content": row.line.text, "tags": row.line.tags, "pinned": row.line.is_pinned}
 
 
 def _count_shared_fields(entry: _Entry, record: Record) -> int:
