@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState
@@ -249,7 +249,7 @@ class HandEditRun:
             checksum=compute_checksum(data),
         )
 
-    def find_pending(self, path: str) -> Mapping[str, Sequence[Any]]:
+    def find_pending(self, path: str) -> Mapping[str, Sequence[Value]]:
         """Return the values that a file is not known to show as they are now, by id, in all their versions since.
 
         Args:

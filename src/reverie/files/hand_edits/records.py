@@ -246,8 +246,7 @@ class RecordImporter:
             if not is_here and self._is_stray(file, entry, ours, located):
                 return
         base = ours if is_restored and not file.is_page else self._find_base(file, entry, ours, located)
-        pending = self._run.find_pending(changed.at).get(ours.id, [])
-        is_written = self._is_version(file, entry, [base, *pending])
+        is_written = self._is_version(file, entry, [base, *self._list_pending(changed.at, ours.id)])
         theirs = base if is_written else self._change(file, entry, base)
         if not (is_here if file.is_page else is_written):
             theirs = self._move(file, entry, theirs, base)
@@ -260,12 +259,17 @@ class RecordImporter:
         elif (path := layout.build_path(ours)) in self._missing:
             self._run.mark_due([path])
 
+    def _list_pending(self, path: str, record_id: str) -> list[Record]:
+        """Return the versions of a record that a file is not known to show."""
+        pending = self._run.find_pending(path).get(record_id, ())
+        return [each for each in pending if isinstance(each, Record)]
+
     def _is_moved_away(self, file: _RecordFile, entry: _Entry, ours: Record) -> bool:
         """Return whether a process wrote a line here, and could not record that, before its record moved elsewhere."""
         home, kind = layout.parse_home(file.file.path), self._ledger.layout
         if layout.build_home(ours, kind) == home:
             return False
-        pending = self._run.find_pending("").get(ours.id, [])
+        pending = self._list_pending("", ours.id)
         here = [each for each in pending if layout.build_home(each, kind) == home]
         return self._is_version(file, entry, here)
 
