@@ -172,7 +172,9 @@ def _replay(memory: Memory, clock: _Clock, *, turns: int, chance: random.Random)
             memory.pages.append("MEMORY.md", f"- {who} is away in week {number}.")
         if number % 45 == 44:
             now_and_then = ("works on billing", "has left billing")
-            memory.pages.replace(*now_and_then[:: 1 if number % 90 == 44 else -1], name="MEMORY.md")
+            before, after = now_and_then[:: 1 if number % 90 == 44 else -1]
+            page = memory.pages.read("MEMORY.md")
+            memory.pages.write("MEMORY.md", page.replace(before, after, 1), expected=page)
         if number % 30 == 29:
             memory.dreams.run_window("chat:cache", "compact", keep=20)
         memory.dreams.run_due()

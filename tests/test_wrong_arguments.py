@@ -108,7 +108,6 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "forget": lambda x: memory.admin.forget(x, dry_run=True),
         "dreams.plan session": lambda x: memory.dreams.plan("compact", session=x),
         "dreams.run": lambda x: memory.dreams.run(x, dry_run=True),
-        "dreams.start": lambda x: start_and_stop(memory, x),
     }
     for name in RECORD:
         every[f"save {name}"] = lambda x, name=name: memory.save("Something", **{name: x})  # type: ignore[misc]
@@ -121,11 +120,6 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
     for name in FORGET:
         every[f"forget {name}"] = lambda x, name=name: memory.admin.forget(**{name: x}, dry_run=True)  # type: ignore[misc]
     return every
-
-
-def start_and_stop(memory: Memory, every_s: Any) -> None:
-    memory.dreams.start(every_s=every_s)
-    memory.dreams.stop()
 
 
 def refusal(call: Callable[[Any], object], value: object) -> str:

@@ -264,6 +264,21 @@ def test_a_run_remembers_what_an_earlier_conversation_said(memory: Memory) -> No
     assert [each.content for each in memory.list(kind=["fact"])] == ["Ada's boat is called Nautilus"]
 
 
+def test_a_streamed_run_is_stored_the_same(memory: Memory) -> None:
+    async def stream(script: Script) -> None:
+        agent = Agent(name="harbour", model=model(script))
+        session = ReverieSession("cli:1", memory)
+        config = RunConfig(call_model_input_filter=session.remember)
+        result = Runner.run_streamed(agent, "Hello", session=session, run_config=config)
+        async for _ in result.stream_events():
+            pass
+        await agent.model._client.close()  # type: ignore
+
+    with serving(says("Good morning")) as script:
+        asyncio.run(stream(script))
+    assert [turn.content.strip() for turn in memory.turns("cli:1")] == ["Hello", "Good morning"]
+
+
 def test_tools_of_a_memory_are_tools_of_the_sdk(memory: Memory) -> None:
     call = ("call_1", "save_memory", '{"content": "Ada sails on Sundays", "category": "people/ada"}')
     wrong = ("call_2", "save_memory", '{"contents": "x"}')

@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 
 from reverie import Memory
 from reverie.integrations.pydantic_ai import MemoryCapability, MemoryToolset, add_messages, load_history
@@ -297,6 +298,32 @@ def test_a_model_corrects_a_wrong_call(memory: Memory) -> None:
     script = Script(calls("delete_memory", id="ffffffffffff"), corrects, says("Deleted."))
     agent = Agent(script.model, capabilities=[MemoryCapability(memory, session="s")])
     assert agent.run_sync("Forget where Alice lives").output == "Deleted."
+    assert memory.search("Alice Kiel", sources="records") == []
+    assert [role for role, _ in roles(memory, "s")] == [
+        "user", "assistant", "tool", "assistant", "tool", "assistant",
+    ]  # fmt: skip
+
+
+def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
+    saved = memory.save("Alice lives in Kiel").record
+    script = Script(calls("search_memory", query="Kiel"), calls("delete_memory", id=saved.id), says("Done."))
+
+    def destroys(ctx: Any, tool: Any, arguments: Any) -> bool:
+        return tool.metadata["destructive"] and arguments["id"] == saved.id
+
+    agent: Agent[None, Any] = Agent(
+        script.model,
+        output_type=[str, DeferredToolRequests],
+        capabilities=[MemoryCapability(memory, session="s", tools=Toolset())],
+        toolsets=[MemoryToolset(memory.tools(session="s")).approval_required(destroys)],
+    )
+    asked = agent.run_sync("Forget where Alice lives")
+    assert isinstance(asked.output, DeferredToolRequests)
+    [call] = asked.output.approvals
+    assert memory.get(saved.id) == saved
+    answers = DeferredToolResults(approvals={call.tool_call_id: True})
+    done = agent.run_sync(message_history=asked.all_messages(), deferred_tool_results=answers)
+    assert done.output == "Done."
     assert memory.search("Alice Kiel", sources="records") == []
     assert [role for role, _ in roles(memory, "s")] == [
         "user", "assistant", "tool", "assistant", "tool", "assistant",

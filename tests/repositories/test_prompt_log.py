@@ -141,10 +141,8 @@ def test_an_erased_record_is_in_no_entry(memory: Memory) -> None:
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.admin.forget(fact.id, rule.id)
     logged = memory.admin.prompts.get(CHAT, position)
-    assert not {fact.id, rule.id} & {
-        *logged.contents,
-        *(each.id for each in (*logged.entry.lines, *logged.text)),
-    }
+    lines = {line.id for line in logged.entry.lines} | {line.id for line in logged.text}
+    assert not {fact.id, rule.id} & {*logged.contents, *lines}
     stored = str(memory._store.cursors("prompt:"))
     assert not any(text in stored for text in (fact.id, rule.id, FACT))
 

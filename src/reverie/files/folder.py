@@ -28,10 +28,11 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreU
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
+from reverie.domain.text.validation import validate_values
 from reverie.files.claim import RENEW_S, claim_folder
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
-from reverie.files.layout import Layout, build_page_path, build_path
+from reverie.files.layout import Layout, build_page_path, build_path, parse_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.state import FileState
 from reverie.stores.base import StoreProblem
@@ -249,7 +250,13 @@ class MemoryFolder:
 
         Args:
             paths: Which, relative to the memory's folder; missing ones are written again.
+
+        Raises:
+            InvalidInput: one is not the path of a file of a memory; nothing was done.
         """
+        for path in validate_values(paths, name="paths", of="paths of files"):
+            if not isinstance(path, str) or parse_path(path) is None:
+                raise InvalidInput(f"path is {quote_value(path)}: name a file below memory/ or sessions/")
         if self._closed:
             return
         with self._suppress_errors():
