@@ -67,9 +67,10 @@ def get_row(store: Store, number: int) -> JournalEntry:
     Raises:
         NotFound: there is no such change.
     """
-    rows = store.journal(after=number - 1, until=number, limit=1) if number > 0 else []
+    newest = store.sequence()
+    rows = store.journal(after=number - 1, until=number, limit=1) if 0 < number <= newest else []
     if not rows:
-        raise NotFound(f"there is no change {number}: the last one is {store.sequence()}")
+        raise NotFound(f"there is no change {number}: the last one is {newest}")
     return rows[0]
 
 
