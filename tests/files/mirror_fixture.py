@@ -17,8 +17,8 @@ from reverie.files.layout import (
     Layout,
     build_path,
     build_stem,
+    render_addition,
     render_lines,
-    render_log,
     render_record,
     render_session,
     split_numbered_path,
@@ -134,7 +134,10 @@ def render_all_files(store: Store, index: FileState) -> dict[str, bytes]:
         state = overview.state
         found[build_path(state)] = render_session(state, store.turns(session=state.id))
     found |= {build_path(each): each.content.encode() for each in store.pages()}
-    found |= {f"memory/{name}": render_log(name, store.paragraphs(page=name)) for name in store.logs()}
+    found |= {
+        f"memory/{name}": render_addition(name, store.paragraphs(page=name), to_empty=True)
+        for name in store.logs()
+    }
     return found
 
 

@@ -83,8 +83,9 @@ def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
         case "lines":
             return ExpectedContent(layout.render_lines(path, values), len(values))
         case "log":
-            paragraphs = sorted(values, key=attrgetter("position"))
-            return ExpectedContent(layout.render_log(paragraphs[0].page, paragraphs), len(paragraphs))
+            logged = sorted(values, key=attrgetter("position"))
+            text = layout.render_addition(logged[0].page, logged, to_empty=True)
+            return ExpectedContent(text, len(logged))
         case "session":
             states = [value for value in values if isinstance(value, SessionState)]
             turns = [value for value in values if isinstance(value, Turn)]
@@ -96,13 +97,11 @@ def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
 
 def render_end(path: str, values: Sequence[Any]) -> bytes:
     """Return what values add to the end of a session, log or page of records that has others."""
-    match layout.parse_form(path):
-        case "lines":
-            return layout.render_added_lines(path, values)
-        case "log":
-            return layout.render_addition(values[0].page, values, to_empty=False)
-        case _:
-            return layout.render_turns(values)
+    if (form := layout.parse_form(path)) == "lines":
+        return layout.render_added_lines(path, values)
+    if form == "log":
+        return layout.render_addition(values[0].page, values, to_empty=False)
+    return layout.render_turns(values)
 
 
 def is_earlier_page(store: Store, path: str, data: bytes, *, after: int = 0) -> bool:

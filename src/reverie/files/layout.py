@@ -323,18 +323,10 @@ def infer_line_kind(place: FileLocation, category: str | None) -> Kind:
     return "event" if place.is_day else infer_kind(category) or "fact"
 
 
-def render_log(name: str, paragraphs: Sequence[Paragraph]) -> bytes:
-    """Return the content of a log's file: the text of its paragraphs.
-
-    Args:
-        name: The log's name; paragraphs of `HISTORY.md` have a blank line between them.
-        paragraphs: All of them, in their order.
-    """
-    return render_addition(name, paragraphs, to_empty=True)
-
-
 def render_addition(name: str, paragraphs: Sequence[Paragraph], *, to_empty: bool) -> bytes:
-    """Return what is appended to a log's file for new paragraphs at its end.
+    """Return what is appended to a log's file for new paragraphs at its end, or all of it.
+
+    Paragraphs of `HISTORY.md` have a blank line between them.
 
     Args:
         name: The log's name.

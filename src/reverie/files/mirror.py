@@ -557,17 +557,17 @@ def _convert(root: Path, disk: AtomicFolder, ledger: FileState, kind: Layout) ->
 
 
 def _is_former(path: str, kind: Layout) -> bool:
+    if kind == "pages":
+        return layout.parse_form(path) == "record"
     place = layout.parse_path(path)
-    if place is None:
-        return False
-    return place.form == "record" if kind == "pages" else place.form == "lines" and not place.is_day
+    return place is not None and place.form == "lines" and not place.is_day
 
 
 def _list_day_files(root: Path) -> list[str]:
     """Return the files of episodic records of earlier versions, which were lines of JSON."""
-    folder = root / layout.MEMORY / layout.EPISODIC
-    names = (file.name for file in folder.glob("*.jsonl") if file.is_file() and not file.is_symlink())
-    return sorted(f"{layout.MEMORY}/{layout.EPISODIC}/{name}" for name in names)
+    found = (root / layout.MEMORY / layout.EPISODIC).glob("*.jsonl")
+    files = (file for file in found if file.is_file() and not file.is_symlink())
+    return sorted(file.relative_to(root).as_posix() for file in files)
 
 
 def _pack(root: Path, paths: Iterable[str], kind: str) -> None:

@@ -118,9 +118,7 @@ def rebuild(
             make_folder(scratch)
             draft = scratch / DATABASE
             with closing(SQLiteStore(draft, analyse=analyse)) as store:
-                redacting = RedactingStore(
-                    store, redactor if redactor is not None else build_redactor(True, ())
-                )
+                redacting = RedactingStore(store, redactor or build_redactor(True, ()))
                 report = RebuildReport()
                 _carry_over_marks(store, database, clock(), report)
                 with closing(FileState(scratch)) as nothing:

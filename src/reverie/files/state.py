@@ -254,8 +254,8 @@ class FileState:
 
     def due(self) -> list[str]:
         """Return the paths of files that have to be written, whatever changes next."""
-        paths = [path for (path,) in self._query("SELECT path FROM due ORDER BY path")]
-        return [path for path in paths if not is_draft(path)]
+        rows = self._query("SELECT path FROM due ORDER BY path")
+        return [path for (path,) in rows if not is_draft(path)]
 
     def find_pages(self, stem: str = "") -> dict[str, list[str]]:
         """Return the ids of the records on every page, or on those of a stem such as `memory/records/work`."""

@@ -282,8 +282,7 @@ class HandEditRun:
     def has_reappeared(self, file: ChangedFile, name: str) -> bool:
         """Return whether a file appeared after the files had shown the last change of its content."""
         rows = self.store.journal(id=name, newest_first=True, limit=1)
-        shown = self.ledger.read_shown(file.at)
-        return file.written is None and bool(rows) and rows[0].sequence <= shown
+        return file.written is None and bool(rows) and rows[0].sequence <= self.ledger.read_shown(file.at)
 
     def mark_due(self, paths: Iterable[str]) -> None:
         """Have files written as the store says."""

@@ -118,9 +118,8 @@ class RecordImporter:
     def list_ids(self, path: str) -> list[str]:
         """Return the ids of the records that a file had when it was written last."""
         place = layout.parse_path(path)
-        if place is not None and place.form == "record":
-            return [place.name] if is_id(place.name) else []
-        return self._ledger.read_ids(path)
+        is_record = place is not None and place.form == "record" and is_id(place.name)
+        return [place.name] if place is not None and is_record else self._ledger.read_ids(path)
 
     def list_gone(self, path: str) -> list[str]:
         """Return the ids of those records of a missing file that are in no edited file."""
