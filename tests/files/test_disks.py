@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -58,3 +59,23 @@ def test_a_backup_onto_a_full_disk_names_the_backup(disk: Path, tmp_path: Path) 
             memory.admin.backup(target)
         memory.save("Bo lives in Rome")
     assert [file.name for file in disk.iterdir()] == ["filler"]
+
+
+def test_an_import_on_a_full_disk_loses_nothing_and_can_be_repeated(disk: Path, tmp_path: Path) -> None:
+    source, filler = tmp_path / "chat.jsonl", disk / "filler"
+    texts = [f"Message {number} of the talk" for number in range(200)]
+    lines = ({"role": "user", "content": text, "session": "old:1"} for text in texts)
+    source.write_text("\n".join(map(json.dumps, lines)))
+    with Memory.open(disk / "memory", embedder="none") as memory:
+        memory.save("Ana lives in Porto")
+        memory.flush()
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 1_024)
+        with pytest.raises(StoreUnavailable):
+            memory.admin.import_from(source)
+        filler.unlink()
+        memory.admin.import_from(source)
+        assert [turn.content for turn in memory.turns("old:1")] == texts
+        assert [record.content for record in memory.list()] == ["Ana lives in Porto"]
+        assert memory.admin.check() == []
