@@ -69,20 +69,6 @@ def test_everything_is_written_after_the_commit(mirrored_folder: MirroredFolder)
     )
 
 
-def test_turns_and_paragraphs_are_added_to_their_files(mirrored_folder: MirroredFolder) -> None:
-    write_samples(mirrored_folder)
-    paths = ("sessions/telegram:1.jsonl", "memory/HISTORY.md")
-    before = {path: (mirrored_folder.root / path).stat().st_ino for path in paths}
-    mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"), make_turn(3, "telegram:1")))
-    mirrored_folder.commit_and_mirror(make_additions(make_turn(4, "telegram:1")))
-    mirrored_folder.commit_and_mirror(make_additions(make_paragraph(4)))
-    mirrored_folder.commit_and_mirror(
-        make_additions(make_record(6, layer="episodic", created_at=make_time(9)))
-    )
-    assert {path: (mirrored_folder.root / path).stat().st_ino for path in paths} == before
-    assert_files_match(mirrored_folder)
-
-
 @BOTH
 def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)

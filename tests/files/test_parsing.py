@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -211,15 +211,3 @@ def test_a_turn_stays_in_its_session_and_scope() -> None:
     ):
         data = render_session(make_session("chat:1"), []) + f"\n{json.dumps(line)}\n".encode()
         assert message in why(CHAT, data)
-
-
-def test_an_episodic_line_without_a_time_is_of_its_day() -> None:
-    place = parse_path("memory/episodic/2026-02-07.md")
-    assert place is not None
-    made = parsing.build_record({"content": "x"}, id="0" * 12, base=None, place=place, now=NOW)
-    assert (made.kind, made.layer) == ("event", "episodic")
-    assert made.created_at == datetime(2026, 2, 7, 12, tzinfo=UTC)
-    today = parsing.build_record(
-        {"content": "x"}, id="0" * 12, base=None, place=place, now=made.created_at + timedelta(hours=3)
-    )
-    assert today.created_at == made.created_at + timedelta(hours=3)

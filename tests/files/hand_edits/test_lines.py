@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.change import Change
-from reverie.domain.page import Page
 from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
@@ -54,23 +53,6 @@ def test_a_page_edited_while_the_program_rewrites_it_has_both_changes(edited_fol
         "# Memory\n\n- one, says the person\n- the program's\n- the person's\n"
     )
     assert edited_folder.importer.conflicts() == []
-    edited_folder.assert_settled()
-
-
-def test_new_pages_may_lie_in_folders_and_deleted_ones_go(edited_folder: EditedFolder) -> None:
-    edited_folder.write("memory/projects/atlas.md", "# Atlas\n")
-    edited_folder.sync()
-    assert [each.name for each in edited_folder.store.pages()] == ["projects/atlas.md"]
-    edited_folder.path("memory/projects/atlas.md").unlink()
-    (taken,) = edited_folder.sync().taken
-    assert (taken.what, taken.subject) == ("removed", "page")
-    assert edited_folder.store.pages() == []
-    assert edited_folder.list_hand_edits()[-1].edit == Change(
-        before=Page(name="projects/atlas.md", content="# Atlas\n", updated_at=NOW), after=None
-    )
-    edited_folder.assert_settled()
-    edited_folder.write("memory/projects/atlas.md", "# Atlas\n")  # and may come back
-    assert [each.what for each in edited_folder.sync().taken] == ["added"]
     edited_folder.assert_settled()
 
 

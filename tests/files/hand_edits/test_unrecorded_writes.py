@@ -53,25 +53,6 @@ def write_unrecorded(edited_folder: EditedFolder) -> None:
     edited_folder.reopen()
 
 
-def test_a_file_that_could_not_be_removed_is_still_known_as_written(
-    edited_folder: EditedFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edited_folder.add(NOTE)
-    edited_folder.change(NOTE, ARCHIVED, mirrored=False)
-    write_unrecorded(edited_folder)
-    edited_folder.change(ARCHIVED, NOTE, mirrored=False)
-
-    def refuse(*_: object) -> bool:
-        raise PermissionError(13, "Permission denied")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(edited_folder.mirror.disk, "remove", refuse)
-        edited_folder.mirror.write()
-    assert not edited_folder.sync().taken
-    edited_folder.assert_settled()
-    assert edited_folder.files() == [build_path(NOTE)]
-
-
 STATES: list[list[Value | None]] = [
     [NOTE, ARCHIVED, replace(NOTE, pinned=True), replace(NOTE, category="else")],
     [PAGE, make_page("# Memory\n- one\n- two\n"), make_page("# Memory\n- two\n"), None],
