@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from reverie.files.folder import MemoryFolder
     from reverie.files.layout import Layout
     from reverie.scoped import MemoryParts
+    from reverie.search.index.candidates import IndexStatus
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
 
 
@@ -112,6 +113,10 @@ class Administration:
             if (day := hour.astimezone(zone).date()) in counts:
                 counts[day][operation] += number
         return counts
+
+    def index_status(self) -> IndexStatus:
+        """Return the status of the search index."""
+        return self._index.status()
 
     def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
         """Embed everything that has no vector yet; the background thread does the same, piece by piece.
