@@ -27,6 +27,7 @@ from reverie.domain.living_page import is_visible_tag
 from reverie.domain.record import HOME_LAYERS, Record, normalize_labels, validate_record
 from reverie.domain.similarity.three_way_merge import merge_values
 from reverie.domain.text.ids import is_id
+from reverie.domain.text.timestamps import to_microseconds
 from reverie.files import layout, parsing
 from reverie.files.hand_edits.intake import DELETED, ChangedFile, HandEditRun, MergeConflict, is_mass_removal
 from reverie.files.parsing import Fields, PageRow
@@ -268,8 +269,10 @@ class RecordImporter:
         home, kind = layout.parse_home(file.file.path), self._ledger.layout
         if layout.build_home(ours, kind) == home:
             return False
-        pending = self._list_pending("", ours.id)
-        here = [each for each in pending if layout.build_home(each, kind) == home]
+        last = self._store.journal(id=ours.id, newest_first=True, limit=1)
+        is_older = bool(last) and to_microseconds(last[0].at) * 1_000 > file.file.stamp.mtime_ns
+        versions = list_versions(self._store, ours.id) if is_older else self._list_pending("", ours.id)
+        here = [each for each in versions if layout.build_home(each, kind) == home]
         return self._is_version(file, entry, here)
 
     def _is_stray(self, file: _RecordFile, entry: _Entry, ours: Record, located: str | None) -> bool:
