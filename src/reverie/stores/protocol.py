@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -629,7 +629,14 @@ def iter_rows_backwards(
         until = rows[-1].sequence - 1
 
 
-def iterate_rows(store: Store, *, after: int = 0) -> Iterator[list[CopiedRow]]:
+class RowSource(Protocol):
+    """A store, or a file, whose journal is copied."""
+
+    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
+        """Return journal rows with larger numbers, in ascending order."""
+
+
+def iterate_rows(store: RowSource, *, after: int = 0) -> Iterator[list[CopiedRow]]:
     """Yield the journal rows after a number in batches."""
     while rows := store.read_rows(after, _CHUNK):
         yield rows

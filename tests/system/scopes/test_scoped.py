@@ -126,6 +126,30 @@ def test_of_the_same_words_the_narrower_is_found(memory: Memory, clock: MovableC
     assert hit.record.scope == "user:alice"
 
 
+def test_of_answers_that_are_equally_good_the_narrower_scopes_comes_first(
+    memory: Memory, clock: MovableClock
+) -> None:
+    alice = memory.scoped("user:alice")
+    alice.save("The deploy port is 5433")
+    clock.move(days=40)
+    for day in range(8):
+        memory.save(f"The deploy port is 54{day}0", kind="decision")
+        clock.move(days=1)
+    hits = alice.search("Which port is the deploy port?")
+    assert contents(hits)[0] == "The deploy port is 5433"
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert contents(alice.search("Which port is the deploy port?", limit=1)) == ["The deploy port is 5433"]
+
+
+def test_what_is_everybodys_and_answers_better_stays_first(memory: Memory, clock: MovableClock) -> None:
+    alice = memory.scoped("user:alice")
+    memory.save("The deploy port is 5433")
+    clock.move(days=1)
+    alice.save("Alice read a long text about ships that wait in a port for weeks, and a deploy")
+    alice.save("The deploy port is 5434", confidence=0.2)
+    assert contents(alice.search("Which port is the deploy port?"))[0] == "The deploy port is 5433"
+
+
 def test_many_notes_go_to_the_scope_and_to_no_other(memory: Memory) -> None:
     alice = memory.scoped("user:alice")
     saved = alice.save_many(

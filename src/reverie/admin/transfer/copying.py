@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reverie.admin.transfer.history_file import HistoryFile, is_history_file
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.text.json_values import JsonObject
@@ -50,7 +51,7 @@ def copy_memory(
     or copy again to another place.
 
     Args:
-        source: A folder, or the URL of a database.
+        source: A folder, the URL of a database, or a file with a history.
         target: A folder, or the URL of a database.
         progress: Callback that receives how many more changes were copied.
 
@@ -61,7 +62,9 @@ def copy_memory(
     """
     note = validate_progress(progress)
     with ExitStack() as stack:
-        reader = stack.enter_context(closing(_open_source(source)))
+        file = resolve_path(source)
+        opened = HistoryFile(file) if is_history_file(file) else open_source(source)
+        reader = stack.enter_context(closing(opened))
         copied, writer = _open_target(target)
         stack.callback(copied.close)
         if isinstance(writer, SQLiteCopyTarget):
@@ -80,7 +83,7 @@ def copy_memory(
     return report
 
 
-def _compare(reader: Store, copied: Store, resumed: int) -> CopyReport:
+def _compare(reader: Store | HistoryFile, copied: Store, resumed: int) -> CopyReport:
     """Compare a finished copy with its source; return the report."""
     changes = 0
     for ours, theirs in zip_longest(iterate_rows(reader), iterate_rows(copied)):
@@ -102,7 +105,7 @@ def _compare(reader: Store, copied: Store, resumed: int) -> CopyReport:
     )
 
 
-def _has_same_rest(reader: Store, copied: Store) -> bool:
+def _has_same_rest(reader: Store | HistoryFile, copied: Store) -> bool:
     ours, theirs = reader.read_unjournaled(), copied.read_unjournaled()
     return (
         {(entry.namespace, entry.key): entry for entry in ours.entries}
@@ -113,13 +116,13 @@ def _has_same_rest(reader: Store, copied: Store) -> bool:
     )
 
 
-def _refuse_other(reader: Store, copied: Store, resumed: int) -> None:
+def _refuse_other(reader: Store | HistoryFile, copied: Store, resumed: int) -> None:
     """Raise `InvalidInput` if the unfinished copy at the target is one of another memory."""
     if resumed and reader.read_rows(resumed - 1, 1) != copied.read_rows(resumed - 1, 1):
         raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
 
 
-def _open_source(place: str) -> Store:
+def open_source(place: str) -> Store:
     """Return the store in a folder or a database.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,10 +89,20 @@ def copy(context: CommandContext, /, source: str, target: str) -> None:
     same to the last byte, and is compared with the original before the copy can be opened. An interrupted copy is
     continued by the same command. Stop programs that change the memory first.
 
-    With --json: {"changes", "records", "sessions", "resumed_after": numbers}.
-    """
-    from reverie.admin.transfer.copying import copy_memory
+    If TO ends in .jsonl, a new file is written that has everything, change by change. Such a file can be FROM, too.
 
+    With --json: {"changes", "records", "sessions", "resumed_after": numbers}; for a file {"path", "changes"}.
+    """
+    from reverie.admin.transfer.copying import copy_memory, open_source
+    from reverie.admin.transfer.history_file import write_history
+    from reverie.files.names import resolve_path
+
+    if target.endswith(".jsonl"):
+        with closing(open_source(source)) as opened:
+            changes = write_history(opened, path := resolve_path(target))
+        text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
+        context.print_result(text, {"path": path, "changes": changes})
+        return
     with output.show_progress("changes", None, quiet=context.quiet or context.as_json) as advance:
         report = copy_memory(source, target, progress=advance)
     text = f"Copied and compared: {output.format_counts(report)}, {output.count(report.changes, 'change')}."
@@ -115,7 +125,7 @@ def export(context: CommandContext, /, target: str, scope: Sequence[str], overwr
     """Export the memory to TARGET as JSON lines, for other programs.
 
     The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. `reverie
-    backup` has the history and working memory too, and `reverie history --json` prints the history.
+    copy` writes a file with the history and working memory too.
 
     With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers}.
     """
@@ -167,8 +177,11 @@ def import_path(
     "added", "metadata"}]}.
     """
     from reverie.admin.transfer import importer
+    from reverie.admin.transfer.history_file import is_history_file
 
     source = path.expanduser()
+    if is_history_file(source):
+        raise InvalidInput(f"{path.name!r} has a memory with its history. Run `reverie copy {path} FOLDER`.")
     detected = form or importer.detect_format(source)  # before a folder is created for it
     total = None
     if detected != FORMS[0] and not dry_run and (origin is None or sys.stderr.isatty()):
