@@ -62,9 +62,7 @@ def copy_memory(
     """
     note = validate_progress(progress)
     with ExitStack() as stack:
-        file = resolve_path(source)
-        opened = HistoryFile(file) if is_history_file(file) else open_source(source)
-        reader = stack.enter_context(closing(opened))
+        reader = stack.enter_context(closing(_read_file(source) or open_source(source)))
         copied, writer = _open_target(target)
         stack.callback(copied.close)
         if isinstance(writer, SQLiteCopyTarget):
@@ -120,6 +118,13 @@ def _refuse_other(reader: Store | HistoryFile, copied: Store, resumed: int) -> N
     """Raise `InvalidInput` if the unfinished copy at the target is one of another memory."""
     if resumed and reader.read_rows(resumed - 1, 1) != copied.read_rows(resumed - 1, 1):
         raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
+
+
+def _read_file(place: str) -> HistoryFile | None:
+    """Return a file with a history; None if a place is none."""
+    if is_postgres_url(place) or not is_history_file(path := resolve_path(place)):
+        return None
+    return HistoryFile(path)
 
 
 def open_source(place: str) -> Store:
