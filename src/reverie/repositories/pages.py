@@ -117,6 +117,7 @@ class Pages(WritingRepository):
         self._scope = scope
         self._settings = settings
         self._living = living
+        self._latest_notes: tuple[tuple[int, date], list[Paragraph]] | None = None
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -183,10 +184,13 @@ class Pages(WritingRepository):
         wanted = self._settings.notes_tokens // _SHORTEST_NOTE + self._settings.replay_turns
         days = range(min(self._settings.recent_days + 1, today.toordinal()))
         logs = [format_daily_note_name(today.fromordinal(today.toordinal() - ago)) for ago in days]
-        latest = self._store.latest_paragraphs(logs, limit=wanted)
-        by_day = groupby(latest, key=lambda line: line.page)
-        lines = [line for _, of_day in by_day for line in reversed(list(of_day))]
-        return self._select_notes(lines, logs[0])
+        key = self._store.sequence(), today
+        if self._latest_notes is None or self._latest_notes[0] != key:
+            latest = self._store.latest_paragraphs(logs, limit=wanted)
+            by_day = groupby(latest, key=lambda line: line.page)
+            lines = [line for _, of_day in by_day for line in reversed(list(of_day))]
+            self._latest_notes = key, self._select_notes(lines, logs[0])
+        return list(self._latest_notes[1])
 
     def _select_notes(self, notes: Sequence[Paragraph], today: str) -> list[Paragraph]:
         """Return notes without those that were read for facts, and without answers that rest on untrusted results."""

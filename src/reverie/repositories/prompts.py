@@ -59,6 +59,7 @@ class PackGatherer:
         clock: The clock.
         read_static: Returns profile, pages and daily notes for some scopes.
         read_entries: Returns the working memory of the session.
+        latest_rules: The last result of `retrieval.retrieve_standing`, with what it depends on.
     """
 
     store: Store
@@ -67,6 +68,7 @@ class PackGatherer:
     clock: Clock
     read_static: Callable[[Sequence[str]], StaticContext]
     read_entries: Callable[[], Sequence[Entry]]
+    latest_rules: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
 
     def gather(
         self,
@@ -133,11 +135,14 @@ class PackGatherer:
         )
 
     def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
-        """Return the records that are in every prompt now."""
+        """Return the records that are in every prompt now; read again when the store has changed."""
+        key = self.store.sequence(), scopes
+        if self.latest_rules is None or self.latest_rules[0] != key:
+            self.latest_rules = key, retrieval.retrieve_standing(self.recaller, self.settings, scopes)
         holding = Filter(alive_at=now, valid_at=now)
         return tuple(
             record
-            for record in retrieval.retrieve_standing(self.recaller, self.settings, scopes)
+            for record in self.latest_rules[1]
             if is_record_allowed(holding, record) and (record.until is None or record.until >= now)
         )
 
