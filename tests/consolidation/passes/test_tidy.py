@@ -382,7 +382,7 @@ def signal() -> Signal:
 
 
 def test_a_record_that_the_headline_does_not_tell_of_is_noted() -> None:
-    parts = [record("Ann lives in Oslo"), record("Ann sails"), record("Ann has an old cat")]
+    parts = [record("Ann lives in Oslo"), record("Ann sails"), record("Ann has an orange cat")]
 
     def answer(ask: ModelRequest) -> ModelReply:
         if ask.purpose != "verify":

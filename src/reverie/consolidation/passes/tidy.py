@@ -65,7 +65,7 @@ LONGEST_HEADLINE = 800
 
 _SLACK = 20  # characters of each record for the words that join it to the others
 _TOLD_SHARE = 0.5
-"""Share of a record's words of which a headline must have more to tell it."""
+"""Share of a record's words that a headline must have to tell it."""
 
 _LEAST_ALIKE = 0.3
 _SOURCES = ("records", "evidence", "source_ids", "sources")
@@ -536,7 +536,7 @@ class HeadlineWriter:
             return False
         words, told = extract_content(record.content), extract_content(content)
         known = sum(is_among(word, told) for word in words)
-        return known > _TOLD_SHARE * len(words) and not find_new_specifics([content], record.content)
+        return known >= _TOLD_SHARE * len(words) and not find_new_specifics([content], record.content)
 
     def _refuse(self, proposal: HeadlineProposal, why: str) -> None:
         self._builder.refuse(_describe(proposal), why, protects=proposal.parts)
