@@ -55,18 +55,13 @@ ROOM_BUDGETS = {
 }
 """Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
 
-PRESENT_PACKAGE_LINES = 51_720
-PRESENT_TEST_LINES = 43_700
+PRESENT_PACKAGE_LINES = 47_960
+PRESENT_TEST_LINES = 40_690
 PRESENT_ROOM_LINES = {
-    "admin": 6_160,
-    "consolidation": 5_060,
-    "domain": 5_380,
-    "files": 3_910,
-    "interfaces/cli": 3_000,
-    "interfaces/hooks": 900,
-    "llm": 890,
-    "repositories": 2_510,
-    "stores": 6_420,
+    "consolidation": 4_550,
+    "domain": 5_090,
+    "interfaces/cli": 2_920,
+    "interfaces/hooks": 840,
 }
 """Sizes of folders over budget: a limit that only falls. Pages of records, the web UI, connecting, imports, frameworks,
 trust in models and the derived database raised them."""
