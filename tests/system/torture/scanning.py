@@ -42,7 +42,10 @@ def runs(text: str) -> list[str]:
 
 
 def words_in(folder: Path, words: Iterable[str]) -> list[str]:
-    """Which of the words, given in lower case, stand anywhere: in the bytes of a file, a table, the index."""
+    """Which of the words, given in lower case, stand anywhere: in the bytes of a file, a table, the index.
+
+    Columns of a row have nothing between them, so letters on both sides are those of two other words.
+    """
     wanted = {word.lower() for word in words}
     found = []
     for file in sorted(folder.rglob("*")):
@@ -51,9 +54,16 @@ def words_in(folder: Path, words: Iterable[str]) -> list[str]:
             found += [
                 f"{file.relative_to(folder)}: {word}"
                 for word in wanted
-                if any(form in data for form in {*_forms(word), tokenizer.stem(word)[:64].encode()})
+                if any(_stands(form, data) for form in {*_forms(word), tokenizer.stem(word)[:64].encode()})
             ]
     return found + [f"index: {word}" for word in indexed(folder) & {*wanted, *map(tokenizer.stem, wanted)}]
+
+
+def _stands(form: bytes, data: bytes) -> bool:
+    if form not in data:
+        return False
+    form = re.escape(form)
+    return re.search(rb"(?<![a-z\x80-\xff])" + form + rb"|" + form + rb"(?![a-z\x80-\xff])", data) is not None
 
 
 def indexed(folder: Path) -> set[str]:
