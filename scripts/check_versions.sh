@@ -29,6 +29,7 @@ import tomllib
 
 name = sys.argv[1]
 beside = {
+    "mcp": ("fastapi", "uvicorn", "prometheus-client", "jinja2", "swagger-ui-bundle-v2", "httpx"),
     "langgraph": ("langgraph", "langgraph-checkpoint-sqlite", "langmem"),
     "pydantic-ai": ("openai",),
     "strands": ("openai",),

@@ -159,7 +159,11 @@ def test_the_early_answer_is_the_servers_own(folder: Path) -> None:
     )
     with Wire(folder) as wire:
         wire.raw(b"\n")  # the server itself answers whatever is not first
-        assert wire.shake_hands() == early
+        own = wire.shake_hands()
+        own["result"]["capabilities"].pop(
+            "experimental", None
+        )  # earlier releases of the SDK name it without one
+        assert own == early
         still_serves(wire)
 
 
