@@ -137,13 +137,8 @@ def compute_candidate_chances(given: PackInput) -> dict[str, float]:
     If the message asks for a time and for nothing else, what was said then, or is about then, answers.
     """
     trusted = [hit for hit in given.candidates if hit.is_trusted]
-    chances = dict(
-        zip(
-            (hit.id for hit in trusted),
-            gate.compute_chances(given.query, trusted, given.memories),
-            strict=True,
-        )
-    )
+    computed = gate.compute_chances(given.query, trusted, given.memories)
+    chances = {hit.id: chance for hit, chance in zip(trusted, computed, strict=True)}
     if asked := _find_asked_days(given.query, given.now.date()):
         zone, known = given.now.tzinfo, gate.choose_settings(trusted).known
         for hit in trusted:
@@ -157,6 +152,8 @@ def compute_candidate_chances(given: PackInput) -> dict[str, float]:
 def _find_asked_days(message: str, today: date) -> list[DateMention]:
     """Return the days, not today, of a message with at most one word beside them, such as "What happened on 3 May?"."""
     dates = find_query_dates(message, today=today)
+    if not dates:
+        return []
     words = gate.list_topics(parse_query(dates.remove_from(message)))
     return [day for day in dates.days if len(words) <= 1 and not day.start <= today <= day.end]
 

@@ -366,11 +366,8 @@ def _recall(
     )
     notes: Sequence[Paragraph] = given.standing.notes
     wants_notes = not given.query or (bool(notes) and gate.wants_last_conversation(given.query))
-    asked = parse_query(given.query, now=given.now)
-    is_asking = bool(asked.dates) or any(term.kind != "common" for term in asked.terms)
-    said = NOTHING_KNOWN
-    if is_known or wants_notes or not is_asking or not given.memories or estimate_section_cost(said) > room:
-        said = ""
+    is_missing = given.memories and not (is_known or wants_notes) and _asks_for_something(given)
+    said = NOTHING_KNOWN if is_missing and estimate_section_cost(NOTHING_KNOWN) <= room else ""
     room -= estimate_section_cost(said)
     limit = MAX_LISTED if is_list and given.recall_limit else given.recall_limit
     limits = replace(given.budget, layer_limits={}) if is_list else given.budget
@@ -379,6 +376,12 @@ def _recall(
         most = min(given.budget.notes_tokens, room - used) - _NOTES_HEADERS
         choices, notes = _put_into_notes(choices, notes, most)
     return choices, notes, _render_recalled(choices, said), used + estimate_section_cost(said)
+
+
+def _asks_for_something(given: PackInput) -> bool:
+    """Return whether a message has more than function words, so that an answer can be missing."""
+    asked = parse_query(given.query, now=given.now)
+    return bool(asked.dates) or any(term.kind != "common" for term in asked.terms)
 
 
 def _build_stable_sections(

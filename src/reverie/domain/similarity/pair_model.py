@@ -85,9 +85,9 @@ class _Text(NamedTuple):
     is_former: bool
     is_change: bool
     content: frozenset[str]
-    """The words that are no function words, stemmed."""
+    """The words besides function words, stemmed."""
     topics: frozenset[str]
-    """Those of them that stand in no date."""
+    """Those of them outside of dates."""
 
 
 @lru_cache(maxsize=4_096)
@@ -219,7 +219,8 @@ def judge_pair(
 ) -> PairChances:
     """Return the probabilities of two texts; both are 0 for texts on two subjects.
 
-    Texts on one subject share a word that is no function word and no date, and another one or half of those of one.
+    Texts on one subject share a word besides function words and dates. They also share another one, or half of those of
+    one text, or the newer one tells of a change.
 
     Args:
         old: The older text, at most `LONGEST` words.
