@@ -57,12 +57,7 @@ def test_the_newest_records_of_a_memory_without_a_page_are_in_its_first_prompt()
 
 def test_a_message_about_a_day_gets_what_was_said_then() -> None:
     clock = MovableClock()  # 2 June 2025, a Monday
-    said = {
-        0: "The tap was fixed.",
-        7: "Ada got the piano.",
-        8: "Bo had his eyes tested.",
-        14: "A parcel came.",
-    }
+    said = {0: "The tap was fixed.", 7: "Ada got the piano.", 8: "Bo had his eyes tested.", 14: "Mail came."}
     with Memory.open(":memory:", clock=clock, settings=Settings(embedder="none")) as memory:
         for day, text in said.items():
             clock.now = MovableClock().now + timedelta(days=day)
