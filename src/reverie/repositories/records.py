@@ -40,8 +40,8 @@ from reverie.domain.record import (
 )
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
-from reverie.domain.text.escaping import strip_label
 from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.same_text import strip_label
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, WritingRepository
 

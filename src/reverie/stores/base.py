@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from reverie.domain.change import Change, Subject
 from reverie.domain.conversation import SessionOverview, SessionState
@@ -367,19 +367,35 @@ _MAX_NAMES = 16_384  # in one statement; SQLite allows 32,766 variables
 _BATCH = 256
 
 
+class StoreConnections(Protocol):
+    """Connections of a store to its database. Safe to use from several threads."""
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a query, from the state that this thread sees."""
+
+    def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a query from the present state, which may be newer than the one that this thread sees."""
+
+    def sequence(self) -> int:
+        """Return the number of the newest journal row that this thread sees; 0 if there is none."""
+
+    def viewing(self) -> AbstractContextManager[None]:
+        """Let all reads of this thread see one state until the block ends."""
+
+    def reading(self) -> AbstractContextManager[Any]:
+        """Return a context with a connection that sees one state, that of this thread's view if it has one."""
+
+    def close(self) -> None:
+        """Close what is idle, and let any further use raise `StoreUnavailable`."""
+
+
 class Queries(ABC):
     """Queries of a store that are alike in all databases."""
 
     _REMEDY: ClassVar[str]
     """Advice for a row that cannot be read."""
 
-    @abstractmethod
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query, from the state that this thread sees."""
-
-    @abstractmethod
-    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        """Return the rows of a query from the present state, which may be newer than the one that this thread sees."""
+    _connections: StoreConnections
 
     @abstractmethod
     def _where(self, table: str) -> Conditions:
@@ -397,13 +413,12 @@ class Queries(ABC):
     def _decode(self, subject: Subject, row: Row) -> Any:
         """Return the value in the columns of `_form`; raise `UnreadableRow`."""
 
-    @abstractmethod
-    def _snapshot(self) -> AbstractContextManager[Any]:
-        """Return a context with a connection that sees one state until the block ends."""
-
-    @abstractmethod
     def _read_by_key(self, connection: Any, subject: Subject, keys: Sequence[int]) -> dict[int, Row]:
         """Return the rows of values by key."""
+        (columns, source), where = self._form(subject), self._where(TABLES[subject].name)
+        where.add_any("it.key", keys)
+        found = connection.execute(f"SELECT {columns} FROM {source} WHERE {where}", where.values)
+        return {row[0]: row for row in found.fetchall()}
 
     def _select(
         self, subject: Subject, where: Conditions, order: str, *, limit: int | None = None, offset: int = 0
@@ -411,7 +426,7 @@ class Queries(ABC):
         """Return values; raise `StoreCorrupt` if one cannot be read."""
         columns, source = self._form(subject)
         sql = f"SELECT {columns} FROM {source} WHERE {where} ORDER BY {order}{format_limit(limit, offset)}"
-        return [self._decode_or_raise(subject, row) for row in self._rows(sql, where.values)]
+        return [self._decode_or_raise(subject, row) for row in self._connections.rows(sql, where.values)]
 
     def _fetch(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         """Return things by id (text) or key (number), in the order asked for."""
@@ -424,7 +439,7 @@ class Queries(ABC):
             for start in range(0, len(names), _MAX_NAMES):
                 where = self._where(TABLES[subject].name)
                 where.add_any(f"it.{column}", names[start : start + _MAX_NAMES])
-                rows = self._rows(f"SELECT {columns} FROM {source} WHERE {where}", where.values)
+                rows = self._connections.rows(f"SELECT {columns} FROM {source} WHERE {where}", where.values)
                 found |= {row[place]: row for row in rows}
         return [self._decode_or_raise(subject, found[name]) for name in wanted if name in found]
 
@@ -437,7 +452,7 @@ class Queries(ABC):
         """
         source = self._name(TABLES[subject].name)
         sql = f"SELECT it.key FROM {source} WHERE {where} ORDER BY {order}{format_limit(limit, offset)}"
-        with self._snapshot() as connection:
+        with self._connections.reading() as connection:
             keys = [key for (key,) in connection.execute(sql, where.values).fetchall()]
             for start in range(0, len(keys), _BATCH):
                 some = keys[start : start + _BATCH]
@@ -478,7 +493,9 @@ class Queries(ABC):
     def _read(self, columns: str, table: str, where: Conditions | None = None, end: str = "") -> list[Row]:
         """Return columns of the rows of a table that belong to this memory."""
         where = where or self._where(table)
-        return self._rows(f"SELECT {columns} FROM {self._name(table)} WHERE {where}{end}", where.values)
+        return self._connections.rows(
+            f"SELECT {columns} FROM {self._name(table)} WHERE {where}{end}", where.values
+        )
 
     def _get_value(self, table: str, name: str) -> Any:
         where = self._where(table)

@@ -167,17 +167,17 @@ class Store(Queries):
 
     # -- reading ---------------------------------------------------------------------------------------
 
-    @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state, with one sequence number, until the block ends.
 
         The reads together cost one transaction.
         Blocks can be nested: the outermost counts. A change inside a block raises `RuntimeError`.
         """
+        return self._connections.viewing()
 
-    @abstractmethod
     def sequence(self) -> int:
         """Return the number of the newest journal row; 0 if there is none. Cheap: every search calls it."""
+        return self._connections.sequence()
 
     def sequence_at(self, moment: datetime) -> int:
         """Return the number of the last journal row made at a moment or before it; 0 if there is none.
@@ -301,7 +301,9 @@ class Store(Queries):
         where.add_record_filter(wanted)
         column, joined = self._TALLIED[what]
         # Not grouped: SQLite would sort all records first, and take three times as long.
-        rows = self._rows(f"SELECT {column} FROM {self._name('records')}{joined} WHERE {where}", where.values)
+        rows = self._connections.rows(
+            f"SELECT {column} FROM {self._name('records')}{joined} WHERE {where}", where.values
+        )
         return dict(sorted(Counter(name for (name,) in rows).items()))
 
     # -- conversations -------------------------------------------------------------------------------
@@ -499,9 +501,10 @@ class Store(Queries):
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
 
-    @abstractmethod
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
+        self._connections.close()
+        self._derived.close()
 
     def repair(self) -> RepairReport | None:
         """Repair what `check` calls repairable; return a report if the store was replaced by a copy."""
@@ -537,7 +540,7 @@ class Store(Queries):
         where = self._where("journal")
         where.add("it.sequence = ?", sequence)
         sql = f"SELECT {', '.join(MARKED)} FROM {self._name('journal')} WHERE {where}"
-        return next((" ".join(map(str, row)) for row in self._rows_now(sql, where.values)), None)
+        return next((" ".join(map(str, row)) for row in self._connections.rows_now(sql, where.values)), None)
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of passages whose stored words differ from what the analyzer makes of their texts."""

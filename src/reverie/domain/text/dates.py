@@ -192,9 +192,9 @@ _HAS_HAN = defer_regex("[\u3040-\u30ff\u4e00-\u9fff]")
 
 def fold_text(text: str) -> str:
     """Return the text in small letters without accents. Its length, and the place of each character, stay."""
+    if text.isascii():
+        return text.lower()
     lower = lower_in_place(text)
-    if lower.isascii():
-        return lower
     return _OTHER_DIGIT.sub(lambda match: str(unicodedata.decimal(match.group())), lower).translate(_ACCENTS)
 
 

@@ -228,18 +228,6 @@ _OURS = defer_regex(
 """Beginnings of lines that divide a prompt: headers, records, roles."""
 
 
-_LABEL = defer_regex(r"\A- \[[0-9a-f]{12}\](?: \((?![^)\n]*\d\d:\d\d)[^)\n]{0,300}\))?: (?=\S)")
-"""`- [id] (category, day): `. The label of a turn, which has a time of day, is kept: it says who said it."""
-
-
-def strip_label(text: str) -> str:
-    """Return a text without white space around it, and without the label that a prompt puts before a record.
-
-    So what an agent saves as a prompt showed it is the same text. What is no text is returned as it is.
-    """
-    return _LABEL.sub("", text.strip()) if isinstance(text, str) else text
-
-
 def escape_line_start(text: str) -> str:
     r"""Return `escape_line(text)` for the start of a line: a header or a role is escaped too.
 

@@ -125,3 +125,15 @@ def is_identifier(word: str) -> bool:
     if any(mark in core for mark in "/\\_@%=[{$") or core.startswith("#") or "<" in word:
         return True
     return _IDENTIFIER.fullmatch(core) is not None
+
+
+_LABEL = defer_regex(r"\A- \[[0-9a-f]{12}\](?: \((?![^)\n]*\d\d:\d\d)[^)\n]{0,300}\))?: (?=\S)")
+"""`- [id] (category, day): `. The label of a turn, which has a time of day, is kept: it says who said it."""
+
+
+def strip_label(text: str) -> str:
+    """Return a text without white space around it, and without the label that a prompt puts before a record.
+
+    So what an agent saves as a prompt showed it is the same text. What is no text is returned as it is.
+    """
+    return _LABEL.sub("", text.strip()) if isinstance(text, str) else text

@@ -192,6 +192,7 @@ _REFUSED = "RV001"
 _RETRIED = frozenset({"40001", "40P01"})  # a serialization failure, a deadlock
 _RETRIES = 3
 _PAUSE_S = 0.05
+_SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 _FENCE = "SELECT set_config('reverie.fence', %s, true)"
 SET_SPACE = "SELECT set_config('reverie.space', %s, true)"
 """SQL that sets the memory which the policies of the tables let through in a transaction."""
@@ -366,13 +367,26 @@ class PostgresConnections:
 
         return self._repeat(read)
 
-    def rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
+    def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query of the present state, which may be newer than the one that this thread sees."""
         view, self._thread.view = self.view, None
         try:
             return self.rows(sql, values)
         finally:
             self._thread.view = view
+
+    def sequence(self) -> int:
+        """Return the number of the newest journal row that this thread sees; 0 if there is none."""
+        view = self.view
+        if view is not None and view.sequence is not None:
+            return view.sequence
+        asked = _SEQUENCE, (self.space,)
+        (sequence,) = self.call(*asked) if view is None else self.rows(*asked)[0]
+        if sequence is None:
+            raise StoreUnavailable(f"{self._address.shown} has been removed: open it again to make a new one")
+        if view is not None:
+            view.sequence = sequence
+        return int(sequence)
 
     def call(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Row:
         """Return the only row of a statement that needs no memory set, or sets it itself.
@@ -488,7 +502,7 @@ class PostgresConnections:
                 self._thread.view = None
 
     @contextmanager
-    def snapshot(self) -> Iterator[psycopg.Connection]:
+    def reading(self) -> Iterator[psycopg.Connection]:
         """Yield a connection in a transaction that sees one state: that of the thread's view, or a new one."""
         with ExitStack() as stack:
             view = self.view or ReadingView(stack)

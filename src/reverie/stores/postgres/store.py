@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, StoreUnavailable
+from reverie.domain.errors import Conflict
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Searchable, is_searched
 from reverie.domain.record import Record
@@ -47,8 +47,6 @@ from reverie.stores.protocol import CommitOptions, Store
 from reverie.stores.sqlite.derived import DerivedDatabase
 
 if TYPE_CHECKING:
-    import psycopg
-
     from reverie.stores.base import StoreProblem
 
 _log = logging.getLogger("reverie")
@@ -60,7 +58,6 @@ _TABLES = {
     "journal": "journal", "entries": "entry", "cursors": "cursor", "counters": "counter", "tombstones": "tombstone",
 }  # fmt: skip
 _COPIED = ", ".join(f"{name}::text" if name in ("before", "after") else name for name in CopiedRow._fields)
-_SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 _READ_VECTORS = (
     "SELECT key, digest, scale, numbers FROM reverie.vector "
     "WHERE space = %s AND key = ANY (%s::bigint[]) AND embedder = %s"
@@ -244,6 +241,7 @@ class PostgresStore(Store):
     """
 
     is_on_server = True
+    _connections: PostgresConnections
     _REMEDY = "bring back a backup"
     _TALLIED = MappingProxyType(
         {
@@ -349,19 +347,6 @@ class PostgresStore(Store):
 
     # -- the journal ---------------------------------------------------------------------------------
 
-    def reading(self) -> AbstractContextManager[None]:
-        """Let all reads of this thread see one state until the block ends."""
-        return self._connections.viewing()
-
-    def sequence(self) -> int:
-        """Return the number of the newest journal row; 0 if there is none."""
-        view = self._connections.view
-        if view is None:
-            return self._require_sequence(self._connections.call(_SEQUENCE, (self._space,)))
-        if view.sequence is None:
-            view.sequence = self._require_sequence(*self._connections.rows(_SEQUENCE, (self._space,)))
-        return view.sequence
-
     def citing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids of values of which a version in the journal names one of these ids. Reads the journal."""
         sql = (
@@ -370,11 +355,6 @@ class PostgresStore(Store):
             "WHERE strpos(coalesce(after::text, before::text), c) > 0 AND c <> id) GROUP BY id ORDER BY min(key)"
         )
         return [name for (name,) in self._connections.rows(sql, (self._space, list(ids)))] if ids else []
-
-    def _require_sequence(self, row: Row) -> int:
-        if row[0] is None:
-            raise StoreUnavailable(f"{self.shown} has been removed: open it again to make a new one")
-        return int(row[0])
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
@@ -402,7 +382,7 @@ class PostgresStore(Store):
         where.add_any("it.key", keys)
         sql = f"SELECT it.key, it.id, it.body::text, it.thread FROM reverie.thing AS it WHERE {where}"
         found = []
-        for row in sorted(self._rows(sql, where.values)):
+        for row in sorted(self._connections.rows(sql, where.values)):
             if is_searched(value := self._decode_or_skip(subject, row[0], row)):
                 found.append((row[0], value, row[3], row[2]))
         return found
@@ -482,18 +462,7 @@ class PostgresStore(Store):
         )
         return [CopiedRow(*row) for row in rows]
 
-    def close(self) -> None:
-        """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
-        self._connections.close()
-        self._derived.close()
-
     # -- below -----------------------------------------------------------------------------------------
-
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._connections.rows(sql, values)
-
-    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        return self._connections.rows_now(sql, values)
 
     def _where(self, table: str) -> Conditions:
         return MemoryConditions(self._space, _SUBJECTS.get(table))
@@ -515,14 +484,3 @@ class PostgresStore(Store):
 
     def _decode(self, subject: Subject, row: Row) -> Any:
         return decode_value(subject, row[2])
-
-    def _snapshot(self) -> AbstractContextManager[psycopg.Connection]:
-        return self._connections.snapshot()
-
-    def _read_by_key(
-        self, connection: psycopg.Connection, subject: Subject, keys: Sequence[int]
-    ) -> dict[int, Row]:
-        where = MemoryConditions(self._space, subject)
-        where.add_any("it.key", keys)
-        sql = f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}"
-        return {row[0]: row for row in connection.execute(sql, where.values).fetchall()}

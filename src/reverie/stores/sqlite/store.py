@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -87,6 +86,7 @@ class SQLiteStore(Store):
         >>> store.commit([Change(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
     """
 
+    _connections: Connections
     _REMEDY = (
         "run `reverie doctor --fix`, which writes it again from the journal or says what else brings it back"
     )
@@ -166,14 +166,6 @@ class SQLiteStore(Store):
         return self._connections.scrub() and self._derived.scrub(self)
 
     # -- the journal ---------------------------------------------------------------------------------
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Let all reads of this thread see one state until the block ends."""
-        return self._connections.viewing()
-
-    def sequence(self) -> int:
-        """Return the number of the newest journal row; 0 if there is none."""
-        return self._connections.sequence()
 
     def citing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids of values of which a version in the journal names one of these ids."""
@@ -316,18 +308,7 @@ class SQLiteStore(Store):
             rows.append(CopiedRow._make((*row[:9], before, after_change, name)))
         return rows
 
-    def close(self) -> None:
-        """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
-        self._connections.close()
-        self._derived.close()
-
     # -- below -----------------------------------------------------------------------------------------
-
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return self._connections.rows(sql, values)
-
-    def _rows_now(self, sql: str, values: Sequence[Any]) -> list[Row]:
-        return self._connections.rows_now(sql, values)
 
     def _where(self, table: str) -> Conditions:
         return SQLiteConditions()
@@ -340,9 +321,6 @@ class SQLiteStore(Store):
 
     def _decode(self, subject: Subject, row: Row) -> Any:
         return TABLES[subject].decode(row[1:])
-
-    def _snapshot(self) -> AbstractContextManager[sqlite3.Connection]:
-        return self._connections.reading()
 
     def _read_by_key(
         self, connection: sqlite3.Connection, subject: Subject, keys: Sequence[int]
