@@ -19,9 +19,8 @@ from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import LANGUAGES
-from reverie.domain.secrets.redactor import Redactor
+from reverie.domain.secrets.redactor import BUILT_IN, Redactor
 from reverie.domain.text.timestamps import compute_next_run, parse_duration
-from reverie.domain.user_patterns import MAX_PATTERNS, build_redactor, explain_unsafe_pattern
 
 ENVIRONMENT_PREFIX = "REVERIE_"
 _IN_ENVIRONMENT = "in the environment"
@@ -29,7 +28,7 @@ _IN_ENVIRONMENT = "in the environment"
 NOT_SETTINGS = frozenset({"REVERIE_STORE", "REVERIE_HOOK_SCOPE", "REVERIE_RAG_API_KEY"})
 """Variables of that prefix that say where things are or hold a secret, not how things are set."""
 
-_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "choice", "patterns", "categories"]
+_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "choice", "categories"]
 
 
 Thinking = Literal["ask", "tidy", "off"]
@@ -119,9 +118,6 @@ class Settings:
             automatically.
         redact_secrets: Whether secrets are replaced by `[redacted: kind]` before text is stored, logged or added to a
             prompt; default yes.
-        secret_patterns: Regular expressions of further secrets, at most 100 of at most 500
-            characters; in a file a list, in the environment one a line. Of a pattern with a group `value`,
-            only that is replaced.
         keep_secrets: Categories such as `home/codes` in which secrets in the owner's text are stored; in a file
             a list, in the environment one a line.
         files: Files that people edit: `pages` has a Markdown page for each category, `records` a JSON file for each
@@ -214,7 +210,6 @@ class Settings:
     retention_days: float = _define_setting(90.0, "days", high=36_500)
     trusted_tools: str | None = _define_setting(None, "text", optional=True)
     redact_secrets: bool = _define_setting(True, "flag")
-    secret_patterns: tuple[str, ...] = _define_setting((), "patterns")
     keep_secrets: tuple[str, ...] = _define_setting((), "categories")
     files: Literal["auto", "pages", "records", "none"] = _define_setting(
         "auto", "choice", choices=("auto", "pages", "records", "none")
@@ -309,8 +304,8 @@ class Settings:
 
     @property
     def redactor(self) -> Redactor:
-        """Redactor that follows from `redact_secrets` and `secret_patterns`."""
-        return build_redactor(self.redact_secrets, self.secret_patterns)
+        """Redactor that follows from `redact_secrets`."""
+        return BUILT_IN if self.redact_secrets else Redactor(enabled=False)
 
     @property
     def layer_limits(self) -> Mapping[str, int]:
@@ -517,7 +512,7 @@ def _parse_text(text: str, form: _Form) -> Any:
     match form.kind:
         case "flag" | "choice":
             return _FLAGS.get(plain.lower(), text)
-        case "patterns" | "categories":
+        case "categories":
             return [line.strip() for line in text.splitlines() if line.strip()]
         case "int" | "number" | "minutes" | "days":
             with suppress(ValueError):
@@ -530,8 +525,10 @@ def _convert_value(name: str, value: Any, *, where: str, called: str) -> Any:
     form = _FORMS[name]
     if value is None and form.optional:
         return None
-    if form.kind in ("patterns", "categories"):
-        return _convert_list(value, form.kind, called=f"{called} {where}")
+    if form.kind == "categories":
+        if not isinstance(value, list | tuple):
+            raise InvalidInput(f"{called} {where} is {type(value).__name__}: it must be a list of categories")
+        return tuple(validate_category(each, name=f"{called} {where}") for each in value)
     fits: Any = None
     match form.kind:
         case "flag":
@@ -551,23 +548,6 @@ def _convert_value(name: str, value: Any, *, where: str, called: str) -> Any:
             f"{asked} is {quote_value(value)}: it must be {expected}{' or none' if form.optional else ''}"
         )
     return fits
-
-
-def _convert_list(value: Any, kind: str, *, called: str) -> tuple[str, ...]:
-    """Return categories, or regular expressions that are safe to run over every text."""
-    if isinstance(value, str) or not isinstance(value, list | tuple):
-        items = "regular expressions" if kind == "patterns" else "categories"
-        raise InvalidInput(f"{called} is {type(value).__name__}: it must be a list of {items}")
-    if kind == "categories":
-        return tuple(validate_category(each, name=called) for each in value)
-    if len(value) > MAX_PATTERNS:
-        raise InvalidInput(f"{called} has {len(value)} patterns: at most {MAX_PATTERNS} are allowed")
-    for number, pattern in enumerate(value, start=1):
-        is_text = isinstance(pattern, str)
-        why = explain_unsafe_pattern(pattern) if is_text else f"it is {type(pattern).__name__}: pass text"
-        if why is not None:
-            raise InvalidInput(f"{called}, pattern {number}: {why}")
-    return tuple(value)
 
 
 def _convert_number(value: Any, form: _Form) -> tuple[float | None, str]:

@@ -432,13 +432,6 @@ def test_an_edit_that_puts_a_secret_back_is_written_over(tmp_path: Path) -> None
         assert len(memory.history.log("MEMORY.md")) == 1, "nothing was changed by it"
 
 
-def test_a_bad_pattern_is_named_when_settings_are_loaded() -> None:
-    with pytest.raises(InvalidInput, match=r"REVERIE_SECRET_PATTERNS.*pattern 2"):
-        Settings.load(environ={"REVERIE_SECRET_PATTERNS": "ZX-\\d{6}\n(a+"})
-    with pytest.raises(InvalidInput, match="must be a list"):
-        Settings(secret_patterns="ZX")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("key", ["4539 1488 0343 6467", "password=Tr0ub4dor-and-3"])
 def test_a_key_of_working_memory_that_is_a_secret_is_refused(key: str) -> None:
     with Memory.open(":memory:") as memory:

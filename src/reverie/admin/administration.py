@@ -430,13 +430,9 @@ class Administration:
     @property
     def _secret_redactor(self) -> StoredSecretRedactor:
         from reverie.admin.erasure.redact_stored import StoredSecretRedactor
-        from reverie.domain.user_patterns import build_redactor
+        from reverie.domain.secrets.redactor import BUILT_IN
 
-        return StoredSecretRedactor(
-            self._writer,
-            build_redactor(True, self._settings.secret_patterns),
-            eraser=self._eraser,
-        )
+        return StoredSecretRedactor(self._writer, BUILT_IN, eraser=self._eraser)
 
     @cached_property
     def _eraser(self) -> Eraser:

@@ -17,7 +17,7 @@ from typing import Literal
 from reverie.domain.conversation import Wish, WishName
 from reverie.domain.intake import LONGEST, rate_classes
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.secrets.redactor import get_built_in_redactor
+from reverie.domain.secrets.redactor import BUILT_IN
 from reverie.domain.text import validation
 from reverie.domain.text.dates import MONTHS, fold_text, load_words
 from reverie.domain.text.escaping import unquoted_text
@@ -39,7 +39,7 @@ def is_likely_secret(text: str) -> bool:
     >>> is_likely_secret("The password is hunter2!"), is_likely_secret("Passwords must be hashed.")
     (True, False)
     """
-    return "[redacted: " in text or bool(get_built_in_redactor().find(text))
+    return "[redacted: " in text or bool(BUILT_IN.find(text))
 
 
 def split_sentences(text: str) -> list[str]:

@@ -21,11 +21,10 @@ from pathlib import Path
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Analyse
-from reverie.domain.secrets.redactor import Redactor
+from reverie.domain.secrets.redactor import BUILT_IN, Redactor
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
-from reverie.domain.user_patterns import build_redactor
 from reverie.files.atomic import rename_to_new
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import REBUILDER
@@ -118,7 +117,7 @@ def rebuild(
             make_folder(scratch)
             draft = scratch / DATABASE
             with closing(SQLiteStore(draft, analyse=analyse)) as store:
-                redacting = RedactingStore(store, redactor or build_redactor(True, ()))
+                redacting = RedactingStore(store, redactor or BUILT_IN)
                 report = RebuildReport()
                 _carry_over_marks(store, database, clock(), report)
                 with closing(FileState(scratch)) as nothing:

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import (
     Filter,
     is_paragraph_allowed,
@@ -107,11 +106,7 @@ def build_matcher(text: str, mode: SearchMode) -> Callable[[str], object]:
     validate_raw_text(text, name="query", longest=LONGEST_QUERY)
     if mode == "literal":
         return re.compile(re.escape(text), re.IGNORECASE).search
-    try:
-        pattern = UserPattern(text, ignore_case=True)
-    except ValueError as error:
-        raise InvalidInput(f"Invalid query {text!r}: {error}.") from None
-    spent = 0.0
+    pattern, spent = UserPattern(text), 0.0
 
     def has_match(content: str) -> bool:
         nonlocal spent

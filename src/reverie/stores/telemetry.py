@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.record import Record
-from reverie.domain.user_patterns import build_redactor
+from reverie.domain.secrets.redactor import redact_secrets
 from reverie.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class OperationSpan:
         """Set an attribute with content, redacted, if spans are to contain content."""
         if self.has_content:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            self.set(name, build_redactor(True, self._settings.secret_patterns).text(text))
+            self.set(name, redact_secrets(text))
 
     def fail(self, reason: str) -> None:
         """Note a failure that is not raised."""

@@ -1,6 +1,6 @@
 """Search for secrets that were stored unredacted, and their removal.
 
-Such secrets were stored while `redact_secrets` was off, by an earlier version, or before a pattern was added.
+Such secrets were stored while `redact_secrets` was off, or by an earlier version.
 Each thing that holds one is redacted in place, and its earlier versions are erased from the journal. Reports
 name things and kinds of secrets, and quote nothing.
 """

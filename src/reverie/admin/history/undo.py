@@ -274,10 +274,10 @@ def _revert_edit(edit: Change, value: Value | None) -> Value | None:
     pages = (edit.before, edit.after, value)
     if all(isinstance(page, Page) for page in pages) and _has_overlap(*(page.content for page in pages)):  # type: ignore[union-attr]
         raise _Clash("was changed in the same lines")
-    result = merge_values(edit.after, value, edit.before)
-    if result.conflicts:
-        raise _Clash(f"was changed in the same fields ({', '.join(result.conflicts)})")
-    return result.value
+    merged, conflicts = merge_values(edit.after, value, edit.before)
+    if conflicts:
+        raise _Clash(f"was changed in the same fields ({', '.join(conflicts)})")
+    return merged
 
 
 def _has_overlap(before: str, after: str, now: str) -> bool:

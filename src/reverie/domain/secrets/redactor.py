@@ -11,20 +11,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from reverie.domain.lazy_regex import compile_pattern, defer_regex, lower_in_place
+from reverie.domain.lazy_regex import defer_regex, lower_in_place
 from reverie.domain.secrets import named
 from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
-
-if TYPE_CHECKING:
-    from reverie.domain.user_patterns import UserPattern
-
-OWN = "own pattern"
-"""Kind of the matches of the user's own patterns."""
-
-_PATTERN_TIMEOUT_S = 2.0
-"""Seconds of processor time of one own pattern for one text."""
 
 _MARK = "[redacted: "
 _KIND = defer_regex(r"\[redacted: ([^\]]{1,40})\]")
@@ -96,32 +87,22 @@ def describe_redaction(given: str, stored: str) -> str:
 class Redactor:
     """Replacement of the secrets in texts by their kinds. Safe to use from several threads."""
 
-    def __init__(self, *, enabled: bool = True, patterns: Sequence[UserPattern] = ()) -> None:
-        """Create a redactor of the built-in rules and own patterns.
+    def __init__(self, *, enabled: bool = True) -> None:
+        """Create a redactor.
 
         Args:
             enabled: Whether anything is redacted; False leaves every text as it is.
-            patterns: Patterns of further secrets. Their group `value` is redacted, or the whole match if they have no
-                such group.
         """
         self.enabled = enabled
-        self._own = tuple(patterns)
         self._clean: set[str] = set()  # texts without a secret, as a cache
         self._plain_names: set[str] = set()  # names that are no secret
 
     def find(self, text: str) -> tuple[Span, ...]:
-        """Return the secrets in a text in order; none overlap.
-
-        Args:
-            text: Any text; time is linear in its length, except for own patterns.
-
-        Raises:
-            InvalidInput: an own pattern takes too long.
-        """
+        """Return the secrets in a text in order; none overlap. Time is linear in its length."""
         if not self.enabled or len(text) < 3 or text in self._clean:
             return _NO_SPAN
         plain = unify_characters(text)
-        spans = _merge_spans(list(self._find_spans(plain)))
+        spans = _merge_spans(list(_find_spans(plain)))
         if not spans:
             _remember(self._clean, text)
             return spans
@@ -169,7 +150,7 @@ class Redactor:
         If it is a JSON document, each text in it is examined separately.
         """
         clean = self.json_text(value) if value[:1] in ("{", "[") else self.text(value)
-        if not (self.enabled and 0 < len(value) <= _LONGEST_NAMED and (self._own or _has_trigger(name))):
+        if not (self.enabled and 0 < len(value) <= _LONGEST_NAMED and _has_trigger(name)):
             return clean
         before = f'"{name}": "'
         quoted = json.dumps(value, ensure_ascii=False).translate(_OTHER_QUOTES)
@@ -196,7 +177,7 @@ class Redactor:
 
     def json_text(self, text: str) -> str:
         """Return a JSON document, or any other text, with secrets replaced."""
-        if not (self.enabled and (self._own or _has_trigger(text))):
+        if not (self.enabled and _has_trigger(text)):
             return self.text(text)
         try:
             given = json.loads(text)
@@ -227,25 +208,18 @@ class Redactor:
         for rule in (*_TABLE.named, *_TABLE.forms):
             for span in rule.find_spans(plain, lower):
                 return span.kind
-        if any(own.has_match(name, timeout_s=_PATTERN_TIMEOUT_S) for own in self._own):
-            return OWN
         _remember(self._plain_names, name)
         return None
 
-    def _find_spans(self, text: str) -> Iterator[Span]:
-        lower = text.lower() if text.isascii() else lower_in_place(text)
-        for own in self._own:
-            for start, end in own.find_spans(text, timeout_s=_PATTERN_TIMEOUT_S):
-                if start < end:
-                    yield Span(start, end, OWN)
-        if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
-            for rule in _select_triggered_rules(_BY_FORM, runs):
-                yield from rule.find_spans(text, runs)
-        for rule in _select_triggered_rules(_BY_FRAME, lower):
-            if not rule.needs or compile_pattern(rule.needs, True).search(text) is not None:
-                yield from rule.find_spans(text, lower)
-        if any([word in lower for word in named.TRIGGERS]):
-            yield from named.find_named(text, lower)
+
+def _find_spans(text: str) -> Iterator[Span]:
+    lower = lower_in_place(text)
+    if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
+        for rule in _select_triggered_rules(_BY_FORM, runs):
+            yield from rule.find_spans(text, runs)
+    for rule in _select_triggered_rules(_BY_FRAME, lower):
+        yield from rule.find_spans(text, lower)
+    yield from named.find_named(text, lower)
 
 
 def _remember(cache: set[str], text: str) -> None:
@@ -289,14 +263,10 @@ def _merge_spans(spans: list[Span]) -> tuple[Span, ...]:
     return tuple(joined)
 
 
-_BUILT_IN = Redactor()
-
-
-def get_built_in_redactor() -> Redactor:
-    """Return the redactor of the built-in rules, whatever the settings are."""
-    return _BUILT_IN
+BUILT_IN = Redactor()
+"""Redactor of all rules, whatever the settings are."""
 
 
 def redact_secrets(text: str) -> str:
     """Return a message with secrets replaced by the built-in rules, whatever the settings are."""
-    return _BUILT_IN.text(text)
+    return BUILT_IN.text(text)

@@ -537,8 +537,7 @@ def merge_record(
     """
     if theirs == base:
         return ours, None
-    merged = merge_values(base, ours, theirs)
-    value, conflicts = merged.value, merged.conflicts
+    value, conflicts = merge_values(base, ours, theirs)
     if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
         # The program archived it while a person worked on it, so it is of use.
         value = replace(value, archived_at=None, archive_reason="")
