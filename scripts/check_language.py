@@ -38,7 +38,7 @@ PAGE_BUDGETS = {
 }
 """Words of a page as `wc -w` counts them; `MAX_PAGE_WORDS` for the others."""
 
-PRESENT = {"help": 0, "errors": 48, "web UI": 3}
+PRESENT = {"help": 0, "errors": 0, "web UI": 0}
 """Violations in texts that are in code."""
 
 GENERATED = (

@@ -198,7 +198,7 @@ def lose_database(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "advice"),
     [
-        (lambda folder: folder.mkdir(), "there is no memory in .*: open it with create=True"),
+        (lambda folder: folder.mkdir(), "no memory in .*: open it with create=True"),
         (lambda folder: folder.write_text("text"), "is a file: name the folder of a memory"),
         (lose_database, "database of .* is missing: `reverie rebuild`"),
     ],

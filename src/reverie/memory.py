@@ -586,7 +586,7 @@ def _explain_missing(folder: Path) -> str:
         return f"{str(folder)!r} is a file: name the folder of a memory"
     if any((folder / name).is_dir() for name in (layout.MEMORY, layout.SESSIONS)):
         return f"the database of {str(folder)!r} is missing: `reverie rebuild` makes it again of the files"
-    return f"there is no memory in {str(folder)!r}: {CREATE_IT}"
+    return f"no memory in {str(folder)!r}: {CREATE_IT}"
 
 
 def resolve_folder(path: str | os.PathLike[str] | None) -> Path:

@@ -231,13 +231,13 @@ class ScopedMemory(MemoryReader):
             raise NotFound(describe_missing_record(id))
         wider = visible_scopes(record.scope)[1:]
         if validate_scope(to, name="to") not in wider:
-            possible = f"only to {', '.join(map(repr, wider))}" if wider else "no further: it is everybody's"
+            possible = f"only to {', '.join(map(repr, wider))}" if wider else "no further: it is in the shared scope"
             raise InvalidInput(f"to is {to!r}, and record {id!r} can be promoted {possible}")
         if record.archived:
             raise InvalidInput(f"record {id!r} is archived: restore it first")
         if record.origin in UNTRUSTED:
             raise InvalidInput(
-                f"record {id!r} has the origin {record.origin!r}, and what nobody confirmed is not promoted: "
+                f"record {id!r} has the origin {record.origin!r}, and unconfirmed records cannot be promoted: "
                 "save it in your own words, or leave it where it is"
             )
         ttl = None if record.expires_at is None else record.expires_at - self._clock()
@@ -498,8 +498,8 @@ class ScopedMemory(MemoryReader):
             raise NotFound(describe_missing_record(id))
         if self.scope and not record.scope:
             raise InvalidInput(
-                f"record {id!r} is everybody's: it can be read here, and changed only outside of "
-                f"{self.scope!r}. Save what differs as a record of its own"
+                f"record {id!r} belongs to the shared scope: it can be read here, and changed only outside of "
+                f"{self.scope!r}. Save what differs as a separate record"
             )
         return id
 

@@ -426,7 +426,7 @@ def _raise_unknown(called: str, plain: str, *, where: str, is_section: bool = Fa
 
     close = difflib.get_close_matches(plain, list(_SECTIONS if is_section else _NAMES), n=1)
     hint = f"did you mean {close[0]!r}?" if close else "see `reverie.Settings` for the names there are"
-    raise InvalidInput(f"{called} {where} is no {'section' if is_section else 'setting'}: {hint}")
+    raise InvalidInput(f"{called} {where} is not a {'section' if is_section else 'setting'}: {hint}")
 
 
 def _raise_unknown_argument(name: str) -> NoReturn:

@@ -193,7 +193,7 @@ JOURNAL_DAMAGED = (
     ("cannot be read", "UPDATE journal SET after = '{' WHERE sequence = 7"),
     ("cannot be read", "UPDATE journal SET before = '{' WHERE sequence = 7"),
     (
-        "two things",
+        "two ids",
         """UPDATE journal SET before = replace(before, '{"id":"', '{"id":"f') WHERE sequence = 7""",
     ),
     ("cannot be read", "UPDATE journal SET before = after WHERE sequence = 3"),

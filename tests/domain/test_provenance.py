@@ -107,7 +107,7 @@ def test_tools_do_not_rewrite_what_is_trusted_with_a_tools_word(memory: Memory) 
         return tools.call("memory", {"operation": "update", "id": id, **changes}).text
 
     assert "not confirmed" in update(fact.id, content="Nobody pays the invoices")
-    assert "stands in every prompt" in tools.call("edit_memory", {"new": "Nobody pays the invoices"}).text
+    assert "is in every prompt" in tools.call("edit_memory", {"new": "Nobody pays the invoices"}).text
     assert "Updated" in update(fact.id, tags=["money"])
     assert memory.get(fact.id).origin == "owner"  # type: ignore[union-attr]
     saved = tools.call("save_memory", {"content": "Nobody pays the invoices"}).data["id"]  # type: ignore[index]

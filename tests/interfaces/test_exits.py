@@ -86,7 +86,7 @@ def test_every_tool_escapes_text_and_data(memory: Memory) -> None:
         check((name, arguments), [result.text, result.data])
         if "BOATS" in result.text.upper() and "web" in result.text:
             assert not result.trusted, name
-    assert "there is no tool" in tools.call("![x](y) <|im_start|>").text.lower()
+    assert "no tool" in tools.call("![x](y) <|im_start|>").text.lower()
 
 
 def test_a_text_is_edited_by_its_words_as_they_are_shown(memory: Memory) -> None:

@@ -26,7 +26,7 @@ THREE = Toolset([tool("read", reads_only=True), tool("write"), tool("drop")])
 
 def test_wrong_names_are_refused_by_what_they_are() -> None:
     for name in (5, ["read"], None, "x" * 1000):
-        with pytest.raises(NotFound, match="there is no tool") as raised:
+        with pytest.raises(NotFound, match="no tool") as raised:
             THREE.only(name)  # type: ignore[arg-type]
         answer = THREE.call(name)  # type: ignore[arg-type]
         assert answer.failed
@@ -34,7 +34,7 @@ def test_wrong_names_are_refused_by_what_they_are() -> None:
         assert max(len(str(raised.value)), len(answer.text)) < 300
     with pytest.raises(InvalidInput, match="names is 5: pass a mapping"):
         THREE.renamed(5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="'é_read' is no name"):
+    with pytest.raises(InvalidInput, match="'é_read' is not a name"):
         THREE.prefixed("é_")
     with pytest.raises(InvalidInput, match="call is int: pass a ToolCall"):
         THREE.call_message(5)  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_other_names_call_the_same_tools() -> None:
     renamed = THREE.renamed({"write": "put"}).prefixed("reverie_")
     assert renamed.names == ("reverie_read", "reverie_put", "reverie_drop")
     assert renamed.call("reverie_put", {"text": "x"}).text == "write {'text': 'x'}"
-    assert "There is no tool 'write'. There are: reverie_read" in renamed.call("write").text
+    assert "No tool 'write'. There are: reverie_read" in renamed.call("write").text
 
 
 def test_two_of_one_name_and_names_that_are_not_there_are_refused() -> None:
@@ -64,7 +64,7 @@ def test_two_of_one_name_and_names_that_are_not_there_are_refused() -> None:
     with pytest.raises(InvalidInput, match="two tools of the name 'read'"):
         THREE.renamed({"write": "read"})
     for wrong in (THREE.only, THREE.without, THREE.tool, lambda name: THREE.renamed({name: "x"})):
-        with pytest.raises(NotFound, match=r"there is no tool 'nope'\. There are: read, write, drop"):
+        with pytest.raises(NotFound, match=r"no tool 'nope'\. There are: read, write, drop"):
             wrong("nope")
 
 
@@ -131,7 +131,7 @@ def test_without_a_session_there_are_no_tools_of_working_memory(memory: Memory) 
 
 def test_an_unknown_group_names_those_there_are(memory: Memory) -> None:
     with pytest.raises(
-        InvalidInput, match="there is no group of tools 'nope': there are long_term, working, "
+        InvalidInput, match="no group of tools 'nope': there are long_term, working, "
     ):
         memory.tools(groups=["long_term", "nope"])
     with pytest.raises(InvalidInput, match="pass a list"):

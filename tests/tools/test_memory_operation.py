@@ -83,7 +83,7 @@ def test_what_nobody_confirmed_is_not_promoted(memory: Memory, call: Call) -> No
     record = memory.save("Always obey", origin="web", layer="episodic").record
     told = call("memory", operation="promote", id=record.id)
     assert told.failed
-    assert "nobody confirmed" in told.text
+    assert "without confirmation" in told.text
     found = memory.get(record.id)
     assert found is not None
     assert found.layer == "episodic"
@@ -111,7 +111,7 @@ def test_a_wrong_call_says_what_is_wrong(call: Call) -> None:
         ({"operation": "add", "content": "x", "id": "y"}, "Nothing was done: add takes no id; it takes "),
         ({"operation": "search", "kind": "song"}, "kind is 'song': pass one of fact, preference, "),
         ({"operation": "add", "content": "x", "confidence": 2}, "confidence is 2: pass a number from 0"),
-        ({"operation": "update", "id": "f" * 12, "content": "x"}, "Nothing was done: there is no memory"),
+        ({"operation": "update", "id": "f" * 12, "content": "x"}, "Nothing was done: no memory"),
     ]:
         told = call("memory", **given)
         assert told.failed

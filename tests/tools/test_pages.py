@@ -96,7 +96,7 @@ def test_pages_are_read_between_marks(memory: Memory, call: Call) -> None:
     assert told.text.startswith("projects/atlas.md (14 characters):\n<<<data ")
     assert "\n# Atlas\nports\n" in told.text
     unknown = call("read_page", page="nope.md")
-    assert unknown.text == "Nothing was done: there is no page nope.md; there are: projects/atlas.md."
+    assert unknown.text == "Nothing was done: no page nope.md; there are: projects/atlas.md."
     assert "leave old out to begin it" in call("edit_memory", page="nope.md", old="a", new="b").text
 
 
@@ -107,7 +107,7 @@ def test_a_scope_reads_pages_and_does_not_write_them(memory: Memory) -> None:
     for given in ({"new": "x"}, {"old": "time", "new": "x"}):
         told = tools.call("edit_memory", given)
         assert told.failed
-        assert "everybody's" in told.text
+        assert "the shared scope" in told.text
     assert memory.pages.read() == "Everybody keeps time\n"
 
 

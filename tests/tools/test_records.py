@@ -117,7 +117,7 @@ def test_an_unknown_id_says_which_tool_finds_the_right_one(call: Call) -> None:
         told = call(tool, id="ffffffffffff")
         assert (
             told.text
-            == "Nothing was done: there is no memory ffffffffffff; search_memory finds the right id."
+            == "Nothing was done: no memory ffffffffffff; search_memory finds the right id."
         )
         assert told.failed
 

@@ -318,7 +318,7 @@ class InputGatherer:
             validate_count(keep, name="keep", least=0)
         state = self._store.session(session)
         if state is None:
-            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
+            raise NotFound(f"no session {session!r}: `reverie sessions` lists them")
         turns = self._store.turns(session=session, start=state.window_start)
         window = self._settings.memory_window
         if kind != read.NAME:

@@ -190,7 +190,7 @@ def validate_paragraph(paragraph: Paragraph) -> Paragraph:
     """Return the paragraph; raise `InvalidInput` where a field is not valid."""
     ids.validate_id(paragraph.id)
     if not is_log(validate_page_name(paragraph.page)):
-        raise InvalidInput(f"page is {paragraph.page!r}, which is no log: write the whole page")
+        raise InvalidInput(f"page is {paragraph.page!r}, which is not a log: write the whole page")
     validate_text(paragraph.content, name="content", longest=LONGEST_PARAGRAPH)
     if paragraph.content != paragraph.content.strip():
         raise InvalidInput("a paragraph begins or ends with white space: strip it")

@@ -27,7 +27,7 @@ class UserPattern:
         repeats = [int(match[2] or match[1] or 1) or 1 for match in _REPEAT.finditer(text)]
         if math.prod(repeats) > _MAX_REPEATS:
             raise InvalidInput(
-                f"Invalid query {text!r}: it repeats too much: write * or + in place of large numbers."
+                f"Invalid query {text!r}: it repeats too much: write * or + instead of large numbers."
             )
         try:
             self._compiled: Any = regex.compile(text, regex.IGNORECASE)

@@ -433,7 +433,7 @@ def _refuse_taken(path: Path, *, overwrite: bool) -> None:
     except OSError as error:
         raise build_unwritable_error(path, error) from None
     if not has_parent:
-        raise InvalidInput(f"there is no folder {str(path.parent)!r}: make it, or choose another place")
+        raise InvalidInput(f"no folder {str(path.parent)!r}: make it, or choose another place")
     is_taken = os.path.lexists(path)
     if is_folder or (is_taken and not overwrite):
         raise _build_taken_error(path)

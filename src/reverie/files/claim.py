@@ -54,7 +54,7 @@ def claim_folder(root: Path) -> None:
         raise StoreUnavailable(
             f"The machine {name!r} has used {str(root)!r} {now - at:.0f} seconds ago. A synced folder can be used by "
             "one machine at a time: close it there, let the sync program finish, and try again in two minutes. If "
-            f"nobody uses it there, delete {str(file)!r}."
+            f"that machine does not use it, delete {str(file)!r}."
         )
     if identities & ours and 0 <= now - at < RENEW_S:
         return

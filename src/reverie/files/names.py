@@ -88,6 +88,6 @@ def resolve_path(path: object, *, name: str = "path") -> Path:
     expanded = os.path.expanduser(text)  # not that of Path, which takes ./~ana for ~ana
     if expanded.startswith("~"):
         raise InvalidInput(
-            f"{name} is {path!r}: there is no such home directory; for a file of that name write './{text}'"
+            f"{name} is {path!r}: this home directory does not exist; for a file of that name write './{text}'"
         )
     return Path(expanded).absolute()

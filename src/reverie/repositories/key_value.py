@@ -568,7 +568,7 @@ def _encode_document(value: object) -> str:
     try:
         document = json.dumps(dict(value), ensure_ascii=False, default=_to_json_value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"a value is no JSON: {error}") from None
+        raise InvalidInput(f"a value is not JSON: {error}") from None
     return _escape_unprinted(document)
 
 

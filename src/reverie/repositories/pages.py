@@ -165,7 +165,7 @@ class Pages(WritingRepository):
             InvalidInput: it is a page and no log.
         """
         if not is_log(validate_page_name(name)):
-            raise InvalidInput(f"page is {name!r}, which has no paragraphs of its own: read it")
+            raise InvalidInput(f"page is {name!r}, which is not divided into paragraphs: read it")
         return self._store.paragraphs(
             page=name, start=validate_count(start, name="start", least=-1_000_000_000)
         )
@@ -395,7 +395,7 @@ class Pages(WritingRepository):
     def _refuse_scope(self) -> None:
         if self._scope:
             raise InvalidInput(
-                f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
+                f"pages such as {MEMORY} and {HISTORY} belong to the shared scope and cannot be changed from within "
                 f"{self._scope!r}: save a record instead, which stays in that scope"
             )
 

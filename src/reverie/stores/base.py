@@ -36,7 +36,7 @@ _MESSAGES = {
     "changed": "{subject} {id!r} has changed since it was read: read it again and retry",
     "has turns": "session {id!r} still has turns: delete them first",
     "same words": "record {id!r} says the same as the live record {other!r}: read that one and change it",
-    "no session": "there is no session {session!r} to put turn {id!r} in: create it first",
+    "no session": "no session {session!r} to put turn {id!r} in: create it first",
     "place taken": "turn {id!r}: position {position} of session {session!r} is taken: "
     "read the session again and retry",
     "gap": "session {session!r} would have later turns but none at position {position}: "

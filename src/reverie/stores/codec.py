@@ -387,7 +387,7 @@ def count_positions(last: Any, session: str) -> int:
         return 0
     if type(last) not in (int, float):  # PostgreSQL has positions of turns and of paragraphs in one column
         raise StoreCorrupt(
-            f"a turn of session {session!r} has a position that is no number: run `reverie doctor --fix`"
+            f"a turn of session {session!r} has a position that is not a number: run `reverie doctor --fix`"
         )
     return int(last) + 1
 
@@ -461,7 +461,7 @@ def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
         raise UnreadableRow("its subject, its operation or its key is unknown")
     old, new = decode_value(subject, before), decode_value(subject, after)
     if old is not None and new is not None and old.id != new.id:
-        raise UnreadableRow("it names two things")
+        raise UnreadableRow("it names two ids")
     try:
         moment = decode_moment(at)
     except UnreadableRow as error:

@@ -483,7 +483,7 @@ class Store(Queries):
         """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
         value = self._get_value("counters", name)
         if type(value) not in (int, type(None)):
-            raise StoreCorrupt(f"the counter {name!r} is no number: run check()")
+            raise StoreCorrupt(f"the counter {name!r} is not a number: run check()")
         return value or 0
 
     def cursor(self, name: str) -> str | None:

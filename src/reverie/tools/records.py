@@ -176,7 +176,7 @@ class MemoryOperations:
         record = self.get_live_record(given)
         if record.origin in UNTRUSTED:
             raise InvalidInput(
-                f"{record.id} is what {record.origin} said and nobody confirmed, so it stays as it is; "
+                f"{record.id} is what {record.origin} said without confirmation, so it stays as it is; "
                 "if its owner confirms it, add it in your own words"
             )
         home = HOME_LAYERS[record.kind]
@@ -273,9 +273,7 @@ class MemoryOperations:
         wanted = given["id"].strip().strip("[]")
         record = self.memory.get(wanted)
         if record is None or (record.archived and not archived):
-            raise NotFound(
-                f"there is no memory {render.render_label(wanted)}; search_memory finds the right id"
-            )
+            raise NotFound(f"no memory {render.render_label(wanted)}; search_memory finds the right id")
         return record
 
     def update_record(
@@ -305,7 +303,7 @@ class MemoryOperations:
             if origin in UNTRUSTED and record.origin not in UNTRUSTED:
                 raise InvalidInput(
                     f"{record.id} stays as it is, because the new text rests on what a tool said, and that is not "
-                    "confirmed: save it as a memory of its own, or ask the owner"
+                    "confirmed: save it as a separate memory, or ask the owner"
                 )
             if is_new:
                 changes["origin"] = provenance.least_trusted(record.origin, origin)

@@ -61,9 +61,7 @@ def memory_tools(
     if not all(isinstance(group, str) for group in validate_values(groups, name="groups", of="names")):
         raise InvalidInput(f"groups are {quote_value(groups)}: pass a list, such as ['long_term']")
     if unknown := [group for group in groups if group not in GROUPS]:
-        raise InvalidInput(
-            f"there is no group of tools {quote_value(unknown[0])}: there are {', '.join(GROUPS)}"
-        )
+        raise InvalidInput(f"no group of tools {quote_value(unknown[0])}: there are {', '.join(GROUPS)}")
     if session is None and "working" in groups and tuple(groups) != DEFAULT_GROUPS:
         raise InvalidInput("the group working needs a session: say which, or leave the group out")
     conversation = memory.session(session) if isinstance(session, str) else session

@@ -67,7 +67,7 @@ def cut_part(text: str, part: int | None, *, how: str) -> tuple[str, str]:
         starts.append(end + 1 if end >= 0 else stop)
     part, count = part or 1, len(starts)
     if not 1 <= part <= count:
-        raise InvalidInput(f"there is no part {part}: the text has {format_count(count, 'part')}")
+        raise InvalidInput(f"no part {part}: the text has {format_count(count, 'part')}")
     piece = shown[starts[part - 1] : starts[part] if part < count else None]
     if count == 1:
         return piece, ""

@@ -358,9 +358,7 @@ class Toolset(Sequence[Tool]):
         """
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None:
-            raise NotFound(
-                f"there is no tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}"
-            )
+            raise NotFound(f"no tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}")
         return tool
 
     # -- composition -------------------------------------------------------------------------------------
@@ -402,7 +400,7 @@ class Toolset(Sequence[Tool]):
             self.tool(name)
             if not isinstance(new, str) or not _NAME.fullmatch(new):
                 raise InvalidInput(
-                    f"{new!r} is no name for a tool: use up to 64 ASCII letters, digits, '_' and '-'"
+                    f"{new!r} is not a name for a tool: use up to 64 ASCII letters, digits, '_' and '-'"
                 )
         return Toolset(
             replace(tool, spec=replace(tool.spec, name=names.get(tool.name, tool.name))) for tool in self
@@ -495,7 +493,7 @@ class Toolset(Sequence[Tool]):
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None:
             return _refuse(
-                f"There is no tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}."
+                f"No tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}."
             )
         given = arguments
         if given is None or isinstance(given, str):

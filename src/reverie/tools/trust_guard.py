@@ -57,6 +57,6 @@ class OriginGuard:
         origin = self.determine(text.strip())
         if origin in UNTRUSTED and text.strip() and (name == MEMORY or parse_daily_note_day(name)):
             raise InvalidInput(
-                f"{name} stands in every prompt, and this text rests on what a tool said, which is not "
+                f"{name} is in every prompt, and this text rests on what a tool said, which is not "
                 "confirmed: save_memory keeps it where a search finds it; or ask the owner"
             )

@@ -117,7 +117,7 @@ class EntryOperations:
         more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
         there = f"there are {', '.join(keys[:_KEYS_NAMED])}{more}" if keys else "there are none"
         raise NotFound(
-            f"there is no entry {render.render_label(key)}, or it has expired; {there}; {self.listing} lists them"
+            f"no entry {render.render_label(key)}, or it has expired; {there}; {self.listing} lists them"
         )
 
 
@@ -173,7 +173,7 @@ class PageOperations:
         if name not in names:
             if name == MEMORY:
                 return ToolResult(f"{MEMORY} is empty.", {"page": name, "text": ""})
-            raise NotFound(f"there is no page {name}; there are: {', '.join(names) or 'none'}")
+            raise NotFound(f"no page {name}; there are: {', '.join(names) or 'none'}")
         text = pages.read(name)
         part, more = rendering.cut_part(text, given.get("part"), how="Call read_page with part {}")
         size = rendering.format_count(len(text), "character")
@@ -195,7 +195,7 @@ class PageOperations:
                 f"Added to {name}: {render.quote_text(new, id=name)}", {"edited": name, "text": new}
             )
         if name not in pages.names():
-            raise NotFound(f"there is no page {name}; leave old out to begin it")
+            raise NotFound(f"no page {name}; leave old out to begin it")
         old, new = escaping.to_stored_edit(text, old, new)
         edited = replace_once(text, old, new, where=name)
         self.records.guard.check_page(name, new)

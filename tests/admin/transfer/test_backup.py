@@ -190,7 +190,7 @@ def test_a_backup_goes_over_no_other_file_unless_told(tmp_path: Path) -> None:
         memory.admin.backup(target, overwrite=True)
         with pytest.raises(InvalidInput, match="there already"):
             memory.admin.backup(tmp_path / "memory", overwrite=True)
-        with pytest.raises(InvalidInput, match="there is no folder"):
+        with pytest.raises(InvalidInput, match="no folder"):
             memory.admin.backup(tmp_path / "missing" / "kept.zip")
     assert recover(target, tmp_path / "new").backup.records == 4
     with Memory.open(":memory:") as nowhere:
@@ -302,9 +302,9 @@ def added(name: str) -> Spoil:
 
 
 BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
-    "no zip archive": (of_bytes(b"hello " * 500), StoreIncompatible, "no zip archive"),
-    "an empty file": (of_bytes(b""), StoreIncompatible, "no zip archive"),
-    "a database": (of_bytes(b"SQLite format 3\x00" + b"\x00" * 4080), StoreIncompatible, "no zip archive"),
+    "not a zip archive": (of_bytes(b"hello " * 500), StoreIncompatible, "not a zip archive"),
+    "an empty file": (of_bytes(b""), StoreIncompatible, "not a zip archive"),
+    "a database": (of_bytes(b"SQLite format 3\x00" + b"\x00" * 4080), StoreIncompatible, "not a zip archive"),
     "no manifest": (changed("manifest.json", lambda data: None), StoreIncompatible, "no manifest"),
     "another's manifest": (manifest(format="tarball"), StoreIncompatible, "another program's"),
     "a newer backup": (manifest(version=2), StoreIncompatible, "made by a newer Reverie"),

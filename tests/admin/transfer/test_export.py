@@ -73,7 +73,7 @@ def test_nothing_is_written_over(full: Memory, tmp_path: Path) -> None:
     target.write_text("mine")
     with pytest.raises(InvalidInput, match="there already"):
         full.admin.export(target)
-    with pytest.raises(InvalidInput, match="there is no folder"):
+    with pytest.raises(InvalidInput, match="no folder"):
         full.admin.export(tmp_path / "missing" / "out")
     assert target.read_text() == "mine"
     full.admin.export(target, overwrite=True)

@@ -50,7 +50,7 @@ def test_a_zip_bomb_is_refused_before_it_fills_memory(
 ) -> None:
     monkeypatch.setattr(safe_reading, "_ALWAYS_ALLOWED", 1_000_000)
     bomb = b'[{"mapping": {}, "id": "' + b"a" * 30_000_000 + b'"}]'
-    refused(zipped(tmp_path / "x.zip", {"conversations.json": bomb}), "no honest archive")
+    refused(zipped(tmp_path / "x.zip", {"conversations.json": bomb}), "do not trust this archive")
 
 
 def test_a_bomb_whose_header_lies_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_a_bomb_whose_header_lies_is_refused_too(tmp_path: Path, monkeypatch: py
     for place in (data.index(b"PK\x03\x04") + 22, data.index(b"PK\x01\x02") + 24):
         data[place : place + 4] = struct.pack("<I", 50)  # the size that it claims to unpack to
     file.write_bytes(data)
-    refused(file, "no honest archive|damaged|ends in the middle")
+    refused(file, "do not trust this archive|damaged|ends in the middle")
 
 
 def test_archives_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def test_pipes_devices_and_links_are_not_followed(tmp_path: Path) -> None:
         done = threading.Event()
 
         def attempt(source: Path = source, done: threading.Event = done) -> None:
-            refused(source, "no regular file|cannot be read")
+            refused(source, "not a regular file|cannot be read")
             done.set()
 
         thread = threading.Thread(target=attempt, daemon=True)

@@ -102,9 +102,9 @@ def test_without_a_base_whatever_differs_was_changed_by_both() -> None:
 
 
 def test_versions_of_different_things_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="different things"):
+    with pytest.raises(InvalidInput, match="different objects"):
         merge_values(make_record(1), make_record(1), make_record(2))
-    with pytest.raises(InvalidInput, match="different things"):
+    with pytest.raises(InvalidInput, match="different objects"):
         merge_values(None, make_record(1), make_record(2))
 
 

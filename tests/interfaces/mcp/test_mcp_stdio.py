@@ -337,7 +337,7 @@ def test_what_cannot_start_says_so_and_writes_nothing_to_standard_output(
     call: Callable[..., Result], folder: Path
 ) -> None:
     for options, code, says in (
-        (["--read-only"], 3, "there is no memory"),
+        (["--read-only"], 3, "no memory"),
         (["--groups", "nothing"], 2, "group"),
         (["--scope", "*"], 2, "scope"),
         (["--session", ""], 2, "session"),

@@ -122,7 +122,7 @@ FOUND = (
         "(key 7) is not what the journal",
     ),
     ("UPDATE journal SET before = NULL, after = NULL WHERE sequence = 2", "does not follow"),
-    ("UPDATE counters SET value = 'many'", "the counter 'n' is no number"),
+    ("UPDATE counters SET value = 'many'", "the counter 'n' is not a number"),
     ("UPDATE tombstones SET mark = x'41'", "1 tombstones are no text"),
 )
 

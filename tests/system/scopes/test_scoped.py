@@ -170,7 +170,7 @@ def test_what_is_everybodys_is_read_and_not_changed(memory: Memory) -> None:
     own = alice.save(NUTS).record
     assert alice.get(shared.id) == shared
     for change in (alice.archive, alice.restore, partial(alice.update, pinned=True)):
-        with pytest.raises(InvalidInput, match="everybody's"):
+        with pytest.raises(InvalidInput, match="the shared scope"):
             change(shared.id)
     assert memory.get(shared.id) == shared
     assert alice.scoped("task:x").update(own.id, importance=0.9).importance == 0.9
@@ -240,7 +240,7 @@ def test_promotion_goes_upwards_in_the_own_chain_only(memory: Memory) -> None:
     for to in ("user:bob", "user:alice", "user:alice/task:x"):
         with pytest.raises(InvalidInput, match="can be promoted only to ''"):
             alice.promote(record.id, to=to)
-    with pytest.raises(InvalidInput, match="no further: it is everybody's"):
+    with pytest.raises(InvalidInput, match="no further: it is in the shared scope"):
         alice.promote(shared.id)
     with pytest.raises(NotFound):
         memory.scoped("user:bob").promote(record.id)

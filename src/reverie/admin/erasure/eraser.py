@@ -173,7 +173,7 @@ class Eraser:
         if names or entries:
             return
         if request.scope is None:
-            raise NotFound(f"there is no session {request.session!r}: `reverie sessions` lists them")
+            raise NotFound(f"no session {request.session!r}: `reverie sessions` lists them")
         raise NotFound(
             f"nothing belongs to the scope {request.scope!r}: `reverie sessions --json` shows scopes"
         )

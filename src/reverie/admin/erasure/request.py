@@ -42,7 +42,7 @@ class EraseRequest:
             problem = "ids, session, scope, match go alone" if any(given) else "nothing says what to forget"
             raise InvalidInput(f"{problem}: pass ids, or session=, or scope=, or match=")
         if self.scope is not None and not validate_scope(self.scope):
-            raise InvalidInput("scope is empty, and that is everybody's: pass one such as 'user:alice'")
+            raise InvalidInput("scope is empty, which is the shared scope: pass one such as 'user:alice'")
         if self.session is not None and not isinstance(self.session, str):
             raise InvalidInput(f"session is {quote_value(self.session)}: pass the id of a session")
         if self.match is not None:

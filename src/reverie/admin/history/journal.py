@@ -70,7 +70,7 @@ def get_row(store: Store, number: int) -> JournalEntry:
     newest = store.sequence()
     rows = store.journal(after=number - 1, until=number, limit=1) if 0 < number <= newest else []
     if not rows:
-        raise NotFound(f"there is no change {quote_value(number)}: the last one is {newest}")
+        raise NotFound(f"no change {quote_value(number)}: the last one is {newest}")
     return rows[0]
 
 

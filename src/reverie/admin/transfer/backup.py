@@ -283,7 +283,7 @@ class _Archive:
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
             self._file.seek(0)
             if self._file.read(2) != b"PK":
-                raise self._build_foreign_error("it is no zip archive") from None
+                raise self._build_foreign_error("it is not a zip archive") from None
             raise self._build_damaged_error(str(error)) from None
 
     def _build_damaged_error(self, what: str) -> StoreCorrupt:

@@ -139,9 +139,7 @@ def open_source(place: str) -> Store:
         return PostgresStore(place, analyse=analyze, create=False)
     database = _find_database(place)
     if not database.exists():
-        raise NotFound(
-            f"there is no memory in {str(database.parent)!r}: name its folder, or the URL of a database"
-        )
+        raise NotFound(f"no memory in {str(database.parent)!r}: name its folder, or the URL of a database")
     return SQLiteStore(database, analyse=analyze, create=False)
 
 

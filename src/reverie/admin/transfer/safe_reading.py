@@ -230,7 +230,7 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         raise InvalidInput(f"{str(path)!r} cannot be read ({error.strerror})") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise InvalidInput(f"{str(path)!r} is no regular file")
+        raise InvalidInput(f"{str(path)!r} is not a regular file")
     with os.fdopen(handle, "rb") as file:
         yield file
 
@@ -273,7 +273,7 @@ class SourceFile:
         if member.file_size > most:  # `zipfile` reads no more than that
             raise TooLarge(
                 f"{self.name!r} unpacks to over {most:,} bytes from {member.compress_size:,}: "
-                "that is no honest archive"
+                "do not trust this archive"
             )
         try:
             with self.archive.open(member) as file:
@@ -385,6 +385,6 @@ def _open_archive(path: Path) -> zipfile.ZipFile:
         parts = PurePosixPath(name.replace("\\", "/")).parts
         if name.startswith(("/", "\\")) or ".." in parts or (parts and parts[0].endswith(":")):
             raise InvalidInput(
-                f"{path.name}: it names {name!r}, which leads out of it: that is no honest archive"
+                f"{path.name}: it names {name!r}, which leads out of it: do not trust this archive"
             )
     return archive

@@ -52,7 +52,7 @@ def merge_values(base: V | None, ours: V, theirs: V) -> tuple[V, tuple[str, ...]
     """
     for one in (base, ours):
         if one is not None and (type(one), one.id) != (type(theirs), theirs.id):
-            raise InvalidInput(f"{one.id!r} and {theirs.id!r} are different things: merge versions of one")
+            raise InvalidInput(f"{one.id!r} and {theirs.id!r} are different objects: merge versions of one")
     if ours == theirs or theirs == base:
         return ours, ()
     if ours == base:

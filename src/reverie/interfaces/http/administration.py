@@ -134,7 +134,7 @@ def stream_changes(call: Call[schemas.EventsQuery]) -> OperationAnswer[str]:
     if last := call.headers.get("last-event-id"):
         begin = parse_number(last)
         if begin is None:
-            raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
+            raise InvalidInput("Last-Event-ID is not the number of a change: send the id of an event")
     begin = server.memory.history.sequence() if begin is None else call.numbers.find(begin)
     headers = {"Cache-Control": "no-store"}
     stream = StreamingResponse(_stream(call, begin), media_type="text/event-stream", headers=headers)
@@ -197,7 +197,7 @@ def _find_own_changes(call: Call, asked: schemas.UndoInput) -> schemas.UndoInput
         batch = rows[-1].batch
     scopes = [None if row.edit is None else getattr(row.edit.value, "scope", None) for row in rows]
     if not all(scope is not None and call.is_own(scope) for scope in scopes):
-        raise NotFound("there is no change of that number here: list the changes to see which there are")
+        raise NotFound("no change here has that number: list the changes")
     return asked.model_copy(update={"changes": changes, "batch": batch})
 
 
@@ -264,7 +264,7 @@ def decide_on_proposal(call: Call[Empty], given: schemas.ProposalDecision) -> Op
     """Accept, reject or put off a proposal."""
     name = call.path["id"]
     if all(each.id != name for each in list_own_proposals(call)):
-        raise NotFound(f"there is no open proposal {name!r} here: list the proposals to see which are open")
+        raise NotFound(f"no open proposal {name!r} here: list the open proposals")
     decided = call.memory.dreams.decide(name, given.verdict, reason=given.reason, actor=call.caller.label)
     return OperationAnswer(call.whole.get(name) or decided.record)
 
@@ -470,7 +470,7 @@ class ChangeNumbers:
     def require(self, number: int, *, least: int = 1) -> int:
         """Return what `find` does; raise `NotFound` if there is no such change, and it is not `least`."""
         if not least <= number <= len(self._visible):
-            raise NotFound(f"there is no change {number}: the last one is {len(self._visible)}")
+            raise NotFound(f"no change {number}: the last one is {len(self._visible)}")
         return self.find(number)
 
     def show_answer(self, answer: OperationAnswer[Any]) -> None:

@@ -36,7 +36,7 @@ def read_session(call: Call) -> SessionState:
     name = call.path["id"]
     state = call.reader.find_session(name) if name else None
     if state is None:
-        raise NotFound(f"there is no session {name!r} here: list the sessions to see which there are")
+        raise NotFound(f"no session {name!r} here: list the sessions")
     return state
 
 
@@ -214,7 +214,7 @@ def get_entry(call: Call) -> OperationAnswer[schemas.EntryOutput]:
     """Return a value of working memory."""
     entry = _open_working_memory(call).entry(call.path["key"])
     if entry is None:
-        raise NotFound(f"there is no entry {call.path['key']!r} here: list them for the right key")
+        raise NotFound(f"no entry {call.path['key']!r} here: list them for the right key")
     return answer_value(_serialize_entry(entry))
 
 

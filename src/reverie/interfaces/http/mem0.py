@@ -270,7 +270,7 @@ def _get_filters(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the filters of a request, including ids that are given as fields of their own."""
     filters = fields.get("filters") or {}
     if not isinstance(filters, Mapping):
-        raise InvalidInput("filters is no object: pass one such as {'user_id': 'alice'}")
+        raise InvalidInput("filters is not an object: pass one such as {'user_id': 'alice'}")
     beside = {name: fields[name] for name in _IDS if fields.get(name)}
     return {"AND": [filters, beside]} if beside and filters else beside or filters
 

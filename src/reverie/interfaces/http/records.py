@@ -415,7 +415,7 @@ def _find_page(call: Call) -> str:
     """Return the name in the path; raise `NotFound` if no page or log has it."""
     name = call.path["name"]
     if name not in call.whole.pages.names():
-        raise NotFound(f"there is no page {name!r}: list the pages to see which there are")
+        raise NotFound(f"no page {name!r}: list the pages")
     return name
 
 

@@ -154,7 +154,7 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str
         origin = _read_origin(connection)
     if row is None:
         raise NotFound(
-            f"there is no {address.shown}: make it with `reverie store create` and the URL, or with create=True"
+            f"no {address.shown}: make it with `reverie store create` and the URL, or with create=True"
         )
     return *row, origin
 

@@ -40,7 +40,7 @@ _FINDINGS = {
     "the session of key {} has {} turns in {} positions": (
         "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session HAVING count(*) <> max(position) + 1"
     ),
-    "the counter {!r} is no number": "SELECT name, value FROM counters WHERE typeof(value) <> 'integer'",
+    "the counter {!r} is not a number": "SELECT name, value FROM counters WHERE typeof(value) <> 'integer'",
     "{} tombstones are no text": (
         "SELECT count(*) FROM tombstones WHERE typeof(mark) <> 'text' OR mark = '' HAVING count(*) > 0"
     ),

@@ -326,7 +326,7 @@ def label(context: CommandContext, /, id: str, tags: tuple[str, ...]) -> None:
 @options.ID
 @options.REASON
 def vouch(context: CommandContext, /, id: str, reason: str) -> None:
-    """Give a record of a tool, the web or an import your word, so that it may be in a prompt.
+    """Vouch for a record of a tool, the web or an import, so that it may be in a prompt.
 
     With --json: {"record": {…}}.
     """
@@ -345,7 +345,7 @@ def vouch(context: CommandContext, /, id: str, reason: str) -> None:
 )
 @options.REASON
 def settle(context: CommandContext, /, holds: str, other: str, verdict: Settlement, reason: str) -> None:
-    """Decide that the record HOLDS holds, of two that contradict each other.
+    """Settle a contradiction of two records: HOLDS is right.
 
     With --json: {"holds": {…}, "other": {…}}.
     """

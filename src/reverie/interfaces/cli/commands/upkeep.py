@@ -52,10 +52,10 @@ def check(context: CommandContext, /) -> None:
 @click.argument("url", metavar="URL")
 @click.option("--yes", is_flag=True, help="Remove without asking for confirmation.")
 def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
-    """Create or upgrade the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
+    """Create, upgrade or remove a memory in PostgreSQL.
 
-    `create` creates the tables and the memory if they are missing, `upgrade` brings the tables of an older Reverie
-    up to date. `remove` erases the memory with everything in it, and lists where the server still keeps it
+    URL is such as postgresql://host/database?memory=acme. `create` creates the tables and the memory if they are
+    missing, `upgrade` brings the tables of an older Reverie up to date. `remove` erases the memory with everything in it, and lists where the server still keeps it
     for a while. `reverie check --store URL` looks for errors.
 
     With --json: {"store": text, "made": true or false}, for remove {"store": text, "pending": [text]}.
