@@ -117,7 +117,11 @@ def test_what_is_wrong_in_the_arguments_is_named():
         (Settings, {"hard_tokens": -1}, "hard_tokens in Settings is -1"),
         (Settings, {"soft_tokens": 10, "hard_tokens": 5}, "^soft_tokens is 10 and hard_tokens is 5"),
         (Settings, {"maxTurnsPerSession": 5}, "^maxTurnsPerSession in Settings is 'retain_turns' here: use"),
-        (Settings, {"recal_limit": 5}, "^recal_limit in Settings is not a setting: did you mean 'recall_limit'"),
+        (
+            Settings,
+            {"recal_limit": 5},
+            "^recal_limit in Settings is not a setting: did you mean 'recall_limit'",
+        ),
         (Settings, {"zzzz": 5}, "^zzzz in Settings is not a setting: see"),
     ]:
         with pytest.raises(InvalidInput, match=says):

@@ -231,7 +231,9 @@ class ScopedMemory(MemoryReader):
             raise NotFound(describe_missing_record(id))
         wider = visible_scopes(record.scope)[1:]
         if validate_scope(to, name="to") not in wider:
-            possible = f"only to {', '.join(map(repr, wider))}" if wider else "no further: it is in the shared scope"
+            possible = (
+                f"only to {', '.join(map(repr, wider))}" if wider else "no further: it is in the shared scope"
+            )
             raise InvalidInput(f"to is {to!r}, and record {id!r} can be promoted {possible}")
         if record.archived:
             raise InvalidInput(f"record {id!r} is archived: restore it first")

@@ -121,5 +121,7 @@ def test_only_a_tilde_at_the_beginning_is_a_home_directory(
     monkeypatch.setenv("HOME", "/home/ana")
     assert resolve_path("~/memory") == Path("/home/ana/memory")
     assert resolve_path("./~nobody-at-all/memory") == tmp_path / "~nobody-at-all" / "memory"
-    with pytest.raises(InvalidInput, match=r"this home directory does not exist; .* write './~nobody-at-all/memory'"):
+    with pytest.raises(
+        InvalidInput, match=r"this home directory does not exist; .* write './~nobody-at-all/memory'"
+    ):
         resolve_path("~nobody-at-all/memory")

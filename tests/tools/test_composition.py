@@ -130,9 +130,7 @@ def test_without_a_session_there_are_no_tools_of_working_memory(memory: Memory) 
 
 
 def test_an_unknown_group_names_those_there_are(memory: Memory) -> None:
-    with pytest.raises(
-        InvalidInput, match="no group of tools 'nope': there are long_term, working, "
-    ):
+    with pytest.raises(InvalidInput, match="no group of tools 'nope': there are long_term, working, "):
         memory.tools(groups=["long_term", "nope"])
     with pytest.raises(InvalidInput, match="pass a list"):
         memory.tools(groups="long_term")

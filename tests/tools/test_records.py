@@ -115,10 +115,7 @@ def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory,
 def test_an_unknown_id_says_which_tool_finds_the_right_one(call: Call) -> None:
     for tool in ["delete_memory", "get_memory"]:
         told = call(tool, id="ffffffffffff")
-        assert (
-            told.text
-            == "Nothing was done: no memory ffffffffffff; search_memory finds the right id."
-        )
+        assert told.text == "Nothing was done: no memory ffffffffffff; search_memory finds the right id."
         assert told.failed
 
 

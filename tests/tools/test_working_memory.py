@@ -33,8 +33,7 @@ def test_the_whole_text_comes_back_between_marks(call: Call) -> None:
 def test_a_key_that_is_not_there_names_those_that_are(call: Call, clock: MovableClock) -> None:
     told = call("get_from_working_memory", key="k")
     assert told.text == (
-        "Nothing was done: no entry k, or it has expired; there are none; "
-        "list_working_memory lists them."
+        "Nothing was done: no entry k, or it has expired; there are none; list_working_memory lists them."
     )
     call("save_to_working_memory", key="k", data="x")
     call("save_to_working_memory", key="l", data="x", ttl_minutes=60)

@@ -179,7 +179,7 @@ def _put_in_place(draft: Path, database: Path) -> Path | None:
         rename_to_new(os.fspath(draft), os.fspath(database))
     except FileExistsError:
         raise StoreUnavailable(
-            f"{str(database)!r} was created by another process during the rebuild: close what uses the folder, and try again"
+            f"another process made {str(database)!r} during the rebuild: close what uses the folder, and try again"
         ) from None
     return old_database.with_name(f"{old_database.name}-wal") if left else None
 

@@ -492,9 +492,7 @@ class Toolset(Sequence[Tool]):
         """
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None:
-            return _refuse(
-                f"No tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}."
-            )
+            return _refuse(f"No tool {quote_value(name)}. There are: {', '.join(self.names) or 'none'}.")
         given = arguments
         if given is None or isinstance(given, str):
             try:
