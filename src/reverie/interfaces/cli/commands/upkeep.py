@@ -55,8 +55,8 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     """Create, upgrade or remove a memory in PostgreSQL.
 
     URL is such as postgresql://host/database?memory=acme. `create` creates the tables and the memory if they are
-    missing, `upgrade` brings the tables of an older Reverie up to date. `remove` erases the
-    memory with everything in it, and lists where the server still keeps it for a while. `reverie check --store URL` looks for errors.
+    missing, `upgrade` brings the tables of an older Reverie up to date. `remove` erases the memory with everything
+    in it, and lists where the server still keeps it for a while. `reverie check --store URL` looks for errors.
 
     With --json: {"store": text, "made": true or false}, for remove {"store": text, "pending": [text]}.
     """
