@@ -557,7 +557,7 @@ def _propose(writer: StoreWriter, changes: Sequence[Change], why: str) -> None:
 
     steps = tuple(PlanStep(edit=change, why=why) for change in changes)
     plan = Plan(id=writer.new_id(), name="page", made_at=writer.clock(), steps=steps)
-    Inbox(writer).add(plan)
+    Inbox(writer).keep_plan(plan)
     _log.warning("%d changes wait for review as plan %s: %s", len(changes), plan.id, why)
 
 

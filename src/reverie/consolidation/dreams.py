@@ -14,13 +14,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import get_args
 
-from reverie.consolidation.answers import LATER, NO_MODEL
+from reverie.consolidation.answers import NO_MODEL
 from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, VERIFIED, InputGatherer, Pass, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
 from reverie.consolidation.passes import verify
-from reverie.consolidation.values import ApplyResult, Plan, build_cursor_name, select_groups
+from reverie.consolidation.values import Plan, build_cursor_name, select_groups
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
@@ -102,8 +102,8 @@ class Dreams(Inbox):
         if name != ALL and (not isinstance(name, str) or name not in PASSES):
             raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
         about = "changes" if name == ALL else PASSES[name].about
-        given = (session is not None or keep is not None, output is not None or bool(step or scope))
-        if given != (about == "session", about == "output"):
+        has_input = (session is not None or keep is not None, output is not None or bool(step or scope))
+        if has_input != (about == "session", about == "output"):
             needs = {"session": "session=, and no output", "output": "output=, and no session"}
             raise InvalidInput(
                 f"{name} lacks its input, or has another: pass {needs.get(about, 'neither session= nor output=')}"
@@ -112,25 +112,25 @@ class Dreams(Inbox):
             plan = self._plan_window(name, validate_session_id(session), keep=keep)
         elif about == "output":
             text = validate_raw_text(output, name="output", longest=LONGEST_TURN, empty=True)
-            basics = self._gatherer.gather_basics()
-            view = replace(basics, output=text, step=step, scope=scope, origin=origin)
+            given = NewRecord(content=text, source=step, origin=origin, scope=scope)
+            view = replace(self._gatherer.gather_basics(), output=given)
             plan = run_pass(PASSES[name].build(view), self._asker.ask)
         elif name == ALL:
             plan = self._plan_dream()
         else:
             (plan,) = self._plan_together([name], limit_requests(self._asker.ask))
-        self._note_plan(plan, "planned")
+        self._note([PassOutcome.from_plan(plan, "planned")])
         return plan
 
-    def apply(self, plan: Plan) -> ApplyResult:
+    def apply(self, plan: Plan) -> PassOutcome:
         """Make the changes of a plan, all of them or none. `undo` takes them back, given the result.
 
         Raises:
             Conflict: something that it would change has changed since it was made: plan again.
         """
-        result = self._apply(plan)
-        self._note_plan(plan, "applied", batch=result.batch)
-        return result
+        outcome = self._apply(plan)
+        self._note([outcome])
+        return outcome
 
     def _plan_window(
         self, name: str, session: str, *, keep: int | None = None, is_asking: bool = True
@@ -183,7 +183,8 @@ class Dreams(Inbox):
         if believed:
             self._asker.note_belief(is_believed=all(believed))
         if not all(believed):
-            found[names[0]] = verify.withdraw_shown(self._gatherer.gather_shown(), found[names[0]])
+            view = self._gatherer.gather(self._gatherer.gather_news(PASSES[verify.NAME]))
+            found[names[0]] = verify.withdraw_shown(view, found[names[0]])
         touched: set[str] = set()
         plans = []
         for name in names:
@@ -209,23 +210,23 @@ class Dreams(Inbox):
         if off:
             plan = news.build_plan(registered.name, skipped=off)
         else:
-            plan = yield from registered.build(self._gatherer.gather(registered, news, planned))
+            plan = yield from registered.build(self._gatherer.gather(news, planned))
             plan = drop_rejected(plan, self._store)
         if plan.failed:
             return replace(plan, cursors={})  # it is considered again
         return replace(plan, cursors={build_cursor_name(registered.name): str(news.until), **plan.cursors})
 
-    def _apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:
+    def _apply(self, plan: Plan, *, dry_run: bool = False) -> PassOutcome:
         """Make the changes of a plan, or leave everything as it is."""
         if not isinstance(plan, Plan):
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
         if dry_run or not (plan or plan.cursors):
-            return ApplyResult(plan=plan, batch=None, changes=0)
+            return PassOutcome.from_plan(plan, "planned")
         cursors = {**plan.cursors, **self._build_proposals(plan)}
         entries = self._writer.commit(
             plan.edits, operation="dream", reference=f"{plan.name} {plan.id}", cursors=cursors
         )
-        return ApplyResult(plan=plan, batch=entries[0].batch if entries else None, changes=len(entries))
+        return PassOutcome.from_plan(plan, "applied", batch=entries[0].batch if entries else None)
 
     # -- runs --------------------------------------------------------------------------------------------
 
@@ -254,11 +255,8 @@ class Dreams(Inbox):
         validate_choice(kind, get_args(WindowKind), name="kind")
         if keep is not None:
             validate_count(keep, name="keep", least=0)
-
-        def make_plan() -> Plan:
-            return self._plan_window(kind, session, keep=keep, is_asking=is_asking)
-
-        outcome = self._run(kind, make_plan, counter=kind, dry_run=dry_run)
+        make_plan = partial(self._plan_window, kind, session, keep=keep, is_asking=is_asking)
+        outcome = self._run(kind, make_plan, dry_run=dry_run)
         if not dry_run and (is_asking or kind != "read"):
             self._note([outcome])
         return outcome
@@ -266,49 +264,44 @@ class Dreams(Inbox):
     def _run_passes(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> list[PassOutcome]:
         """Run passes one after the other. One that fails does not stop the rest.
 
-        Those whose claims are verified are planned together, so that they are one request.
+        Those whose claims are verified are planned together, so that they are one request; after a conflict, one is
+        planned again by itself.
 
         Args:
-            names: The passes, or `dream` for all of them as one plan.
+            names: The passes.
             dry_run: Whether to plan only.
         """
         ask = limit_requests(self._asker.ask)
         outcomes: list[PassOutcome] = []
+        made: dict[str, Plan] = {}
+
+        def make_plan(name: str, group: Sequence[str]) -> Plan:
+            if name == group[0] and not made:
+                made.update(zip(group, self._plan_together(group, ask), strict=True))
+            return made.pop(name) if name in made else self._plan_together([name], ask)[0]
+
         with trace_workflow(self._settings, "reverie.dream"):
             for group in _group_names(names):
-                made: dict[str, Plan] = {}
-                for name in group:
-                    make_plan = partial(self._make_plan, name, group, made, ask)
-                    outcomes.append(self._run(name, make_plan, counter=f"dream.{name}", dry_run=dry_run))
+                made.clear()
+                outcomes += [
+                    self._run(name, partial(make_plan, name, group), dry_run=dry_run) for name in group
+                ]
         self._note(outcomes)
         return outcomes
 
-    def _make_plan(self, name: str, group: Sequence[str], made: dict[str, Plan], ask: Ask) -> Plan:
-        """Return the plan of a pass, once from those of its group that its first pass makes together."""
-        if name == ALL:
-            return self._plan_dream()
-        if name == group[0] and not made:
-            made |= zip(group, self._plan_together(group, ask), strict=True)
-        return made.pop(name) if name in made else self._plan_together([name], ask)[0]
-
-    def _run(self, name: str, make_plan: Callable[[], Plan], *, counter: str, dry_run: bool) -> PassOutcome:
+    def _run(self, name: str, make_plan: Callable[[], Plan], *, dry_run: bool) -> PassOutcome:
         """Make and apply a plan, and make it again after a conflict."""
         now = self._clock()
         try:
-            applied = self._writer.retrying(
+            outcome = self._writer.retrying(
                 lambda _: self._apply(make_plan(), dry_run=dry_run), attempts=_ATTEMPTS
             )
         except (ReverieError, OSError) as error:
             _log.warning("the pass %r failed: %s", name, error)
-            self._asker.count(f"{counter}.failed")
-            return PassOutcome.from_error(name, now, error)
-        plan = applied.plan
-        if plan.failed not in ("", LATER.why):
-            self._asker.count(f"{counter}.failed")
-            return PassOutcome(plan=plan, state="failed", why=plan.failed, batch=applied.batch)
-        done = "planned" if dry_run else "applied"
-        why = "" if plan else plan.failed or plan.skipped
-        return PassOutcome(plan=plan, state=done if plan else "skipped", why=why, batch=applied.batch)
+            outcome = PassOutcome.from_error(name, now, error)
+        if outcome.state == "failed":
+            self._asker.count(f"dream.{name}.failed" if name in (ALL, *DREAM) else f"{name}.failed")
+        return outcome
 
     def _has_news(self) -> bool:
         """Return whether anything has changed that some pass of a dream has not considered."""

@@ -23,7 +23,6 @@ from reverie.consolidation.inbox import list_waiting
 from reverie.consolidation.passes import compact, drafts, preferences, read, tidy, verify
 from reverie.consolidation.values import (
     CLAIMS,
-    SHOWN,
     PassInput,
     Plan,
     WindowInput,
@@ -113,7 +112,9 @@ class Pass:
         """Return whether it has something to consider."""
         if self.about == "drafts":
             return bool(news.drafts)
-        return bool(news.claims if self.about == "claims" else news.changed or news.turns)
+        if self.about == "claims":
+            return not all(each.is_shown for each in news.claims)
+        return bool(news.changed or news.turns)
 
 
 PASSES = {
@@ -232,15 +233,14 @@ class InputGatherer:
             claims=parse_claims(self._store.cursor(CLAIMS)),
         )
 
-    def gather(self, registered: Pass, news: PassInput, planned: Sequence[Change] = ()) -> PassInput:
+    def gather(self, news: PassInput, planned: Sequence[Change] = ()) -> PassInput:
         """Return the input of a pass.
 
         Args:
-            registered: The pass.
             news: What changed since it last ran.
             planned: Changes that earlier passes of the same plan make.
         """
-        view = self._add_claims(news) if registered.about == "claims" else news
+        view = self._add_claims(news)
         records = [each for each in self._list_headed(view.now, headlines=False) if not each.is_item]
         counter = build_recalled_counter("")
         return replace(
@@ -254,11 +254,6 @@ class InputGatherer:
             proposals=tuple(each.record for each in list_waiting(self._store) if each.record is not None),
             signals=collect_signals(view.turns, now=view.now),
         )
-
-    def gather_shown(self) -> PassInput:
-        """Return the texts of models that are shown now: verified records, and headlines."""
-        view = self._add_claims(self.gather_basics())
-        return replace(view, headlines=self._list_headed(view.now, headlines=True))
 
     def gather_session(self, kind: str, window: WindowInput) -> PassInput:
         """Return the input of a pass over the window of one session."""
@@ -394,16 +389,12 @@ class InputGatherer:
         )
 
     def _add_claims(self, view: PassInput) -> PassInput:
-        """Return the input with the claims that wait, and the records and turns that they name."""
-        claims, shown = (parse_claims(self._store.cursor(name)) for name in (CLAIMS, SHOWN))
-        names = dict.fromkeys(
-            name for each in (*claims, *shown) for name in (each.record, each.target, each.quote) if name
-        )
-        turns = self._store.turns(list(dict.fromkeys(name for each in claims for name in each.turns)))
+        """Return the input with the records that claims name, and the turns of those that wait."""
+        names = {name for each in view.claims for name in (each.record, each.target, each.quote)} - {""}
+        cited = dict.fromkeys(name for each in view.claims if not each.is_shown for name in each.turns)
+        turns = self._store.turns(list(cited))
         return replace(
             view,
-            claims=claims,
-            shown=shown,
             cited={record.id: record for record in self._store.records(list(names))},
             said={turn.id: turn for turn in turns},
             before={turn.id: said.content for turn in turns if (said := self._find_answer_before(turn))},

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal, Self, get_args
 
-from reverie.consolidation.answers import LIMIT, TIMEOUT
+from reverie.consolidation.answers import LATER, LIMIT, TIMEOUT
 from reverie.consolidation.values import (
     Plan,
     PlanStep,
@@ -93,6 +93,14 @@ class PassOutcome:
     def name(self) -> str:
         """The pass."""
         return self.plan.name
+
+    @classmethod
+    def from_plan(cls, plan: Plan, state: str, *, batch: int | None = None) -> Self:
+        """Return the outcome of a plan, in this state unless it failed or proposes nothing."""
+        if plan.failed not in ("", LATER.why):
+            return cls(plan=plan, state="failed", why=plan.failed, batch=batch)
+        why = "" if plan else plan.failed or plan.skipped
+        return cls(plan=plan, state=state if plan else "skipped", why=why, batch=batch)
 
     @classmethod
     def from_error(cls, name: str, at: datetime, error: Exception) -> Self:
@@ -220,24 +228,12 @@ class Inbox:
         except StoreUnavailable as error:
             _log.warning("the log of dreams could not be written: %s", error)
 
-    def _note_plan(self, plan: Plan, state: str, *, batch: int | None = None) -> None:
-        """Write into the log what became of a plan."""
-        why = plan.failed or ("" if plan else plan.skipped)
-        state = "failed" if plan.failed else state if plan else "skipped"
-        self._note([PassOutcome(plan=plan, state=state, why=why, batch=batch)])
-
     def keep_plan(self, plan: Plan) -> WaitingPlan:
-        """Store a plan until the owner decides it. At most 20 plans wait, for thirty days.
+        """Store a plan, with secrets replaced, until the owner decides it. At most 20 plans wait, for thirty days.
 
         Raises:
             InvalidInput: it is too large to wait.
         """
-        waiting = self.add(plan)
-        self._note_plan(plan, "waiting")
-        return waiting
-
-    def add(self, plan: Plan) -> WaitingPlan:
-        """Keep a plan as `keep_plan` does, without a line in the log. Secrets in it are replaced."""
         waiting = self._prepare(replace(plan, proposals=()))
         cursors = {**self._build_proposals(plan), **self._find_old()}
         if waiting.groups or not plan.proposals:
@@ -248,6 +244,7 @@ class Inbox:
                 )
             cursors[_PLAN + plan.id] = text
         self._writer.commit([], cursors=cursors)
+        self._note([PassOutcome.from_plan(plan, "waiting")])
         return waiting
 
     def _build_proposals(self, plan: Plan) -> dict[str, str | None]:
@@ -391,7 +388,7 @@ class Inbox:
         if record is None:
             has_applied = any(group.state == "applied" for group in decided)
             state = "waiting" if after.open else "applied" if has_applied else "rejected"
-            self._note_plan(plan, state, batch=batch)
+            self._note([PassOutcome.from_plan(plan, state, batch=batch)])
         return replace(after, groups=tuple(decided))
 
 

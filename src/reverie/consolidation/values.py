@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from reverie.consolidation.answers import to_ids
 from reverie.domain.change import Change
@@ -121,21 +121,6 @@ class Plan:
         return bool(self.steps or self.proposals)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyResult:
-    """Result of applying a plan.
-
-    Attributes:
-        plan: The plan.
-        batch: Number of its first change in the journal, by which it can be undone; None without a change.
-        changes: How many changes it made.
-    """
-
-    plan: Plan
-    batch: int | None
-    changes: int
-
-
 def _describe_action(edit: Change) -> str:
     if edit.before is None or edit.after is None:
         return "add" if edit.before is None else "remove"
@@ -236,7 +221,7 @@ class WindowInput:
 
 
 class PendingClaim(NamedTuple):
-    """A proposal from a conversation that waits for a dream to verify it.
+    """A proposal from a conversation, which waits for a dream to verify it, or was verified.
 
     Attributes:
         do: `add`, `change`, `end` or `drop`.
@@ -245,6 +230,7 @@ class PendingClaim(NamedTuple):
         quote: Id of the owner's sentence that stands in for the record; empty if a known record does.
         turns: Ids of the turns that say so.
         tries: How often no believed model judged it.
+        is_shown: Whether it was verified, so that its record stands for the sentence while the model is believed.
     """
 
     do: str
@@ -253,25 +239,23 @@ class PendingClaim(NamedTuple):
     quote: str = ""
     turns: tuple[str, ...] = ()
     tries: int = 0
+    is_shown: bool = False
 
 
 CLAIMS = "read.claims"
-"""The store's cursor with the claims that wait, as JSON."""
+"""The store's cursor with the claims, as JSON."""
 
-SHOWN = "read.shown"
-"""The store's cursor with the verified records and the sentences that they stand for, as JSON."""
-
-MAX_CLAIMS = 500
-"""Claims that a cursor holds, the latest."""
+MAX_CLAIMS = 1_000
+"""Claims that the cursor holds, the latest."""
 
 
-def encode_claims(claims: Sequence[PendingClaim], cursor: str = CLAIMS) -> dict[str, str | None]:
+def encode_claims(claims: Sequence[PendingClaim]) -> dict[str, str | None]:
     """Return the cursor that stores claims. It has ids only, and no content."""
-    return {cursor: json.dumps(claims[-MAX_CLAIMS:]) if claims else None}
+    return {CLAIMS: json.dumps(claims[-MAX_CLAIMS:]) if claims else None}
 
 
 def parse_claims(text: str | None) -> tuple[PendingClaim, ...]:
-    """Return the claims of such a cursor; none of one that cannot be read."""
+    """Return the claims in the cursor; none if it cannot be read."""
     try:
         claims = [PendingClaim(*row) for row in json.loads(text or "[]")]
         return tuple(each._replace(turns=tuple(each.turns)) for each in claims)
@@ -300,8 +284,7 @@ class PassInput:
         drafts: Draft records in the order in which they were saved, each with the number of its journal
             entry.
         left: Words of the cursor with what the last dream had no room for.
-        claims: Claims from conversations that wait, the earliest first.
-        shown: Verified records, with the sentences that stand for them if the model is not believed any more.
+        claims: Claims from conversations, those that wait and those that were verified, the earliest first.
         cited: Records that claims name, archived ones too, by id.
         said: Turns that claims cite, by id.
         before: By the ids of turns, what the assistant had said just before them.
@@ -309,10 +292,7 @@ class PassInput:
             is known.
         categories: Categories in use by scope, the most frequent first.
         window: The session that a window pass is about.
-        output: Output of a step of work, for `extract`.
-        step: Name of that step, such as `GOAL:deploy`.
-        origin: Whose word the output is.
-        scope: Scope of the records that are extracted from it.
+        output: Output of a step of work, for `extract`: its text, with the name of the step as its source.
         zone: Time zone of the speakers.
         promotion_min_confidence: Least confidence of a record that is promoted, 0 to 1.
         read_prompt: Returns the user's own prompt in place of one of a file name; an empty text for none.
@@ -334,17 +314,13 @@ class PassInput:
     drafts: tuple[tuple[Record, int], ...] = ()
     left: tuple[str, ...] = ()
     claims: tuple[PendingClaim, ...] = ()
-    shown: tuple[PendingClaim, ...] = ()
     cited: Mapping[str, Record] = field(default_factory=dict)
     said: Mapping[str, Turn] = field(default_factory=dict)
     before: Mapping[str, str] = field(default_factory=dict)
     is_trusted: bool | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     window: WindowInput | None = None
-    output: str = ""
-    step: str = ""
-    origin: Origin = "agent"
-    scope: str = ""
+    output: NewRecord | None = None
     zone: tzinfo = UTC
     promotion_min_confidence: float = 0.75
     read_prompt: Callable[[str], str] = lambda name: ""
@@ -446,9 +422,19 @@ def _is_shown(turn: Turn) -> bool:
     return turn.role != "tool" and bool(turn.tool_calls or escape_line(turn.content))
 
 
+def pair_with_said(turns: Iterable[Turn]) -> Iterator[tuple[Turn, str]]:
+    """Yield turns, each with what the other side had said before it; nothing of an answer that rests on a tool."""
+    said: dict[tuple[str, str], str] = {}  # by the session and the role
+    for turn in turns:
+        yield turn, said.get((turn.session, "assistant" if turn.role == "user" else "user"), "")
+        if turn.content.strip():
+            is_hidden = turn.role == "assistant" and turn.origin in UNTRUSTED
+            said[turn.session, turn.role] = "" if is_hidden else turn.content
+
+
 # -- signals -------------------------------------------------------------------------------------------
 
-SignalKind = Literal["correction", "tool_failure", "thumbs_up", "thumbs_down", "session_summary"]
+SignalKind = Literal["correction", "tool_failure", "thumbs_down"]
 
 MOST = 50
 """Most signals that a pass is shown, the newest (RockBot)."""
@@ -456,7 +442,7 @@ MOST = 50
 RECENT = timedelta(days=7)
 """Greatest age of a signal (RockBot)."""
 
-BAD: tuple[SignalKind, ...] = ("correction", "tool_failure", "thumbs_down")
+BAD: tuple[SignalKind, ...] = get_args(SignalKind)
 """Kinds that may support an anti-pattern."""
 
 
@@ -487,9 +473,23 @@ class Signal:
 
 def collect_signals(turns: Sequence[Turn], *, now: datetime) -> tuple[Signal, ...]:
     """Return the bad signals of turns, the earliest first: at most 50 of each scope, none older than a week."""
+    found = [
+        Signal(
+            kind=kind,
+            id=turn.id,
+            text=turn.content,
+            before=before,
+            note=turn.metadata.get(SIGNAL_NOTE, ""),
+            at=turn.at,
+            scope=turn.scope,
+            origin=turn.origin if turn.origin in UNTRUSTED else "owner",
+        )
+        for turn, before in pair_with_said(turns)
+        for kind in BAD
+        if turn.metadata.get(SIGNAL) == kind and now - turn.at <= RECENT
+    ]
     kept: list[Signal] = []
     counts = Counter[str]()
-    found = [each for each in _iter_signals(turns) if now - each.at <= RECENT]
     for each in sorted(found, key=lambda signal: (signal.at, signal.id), reverse=True):
         counts[each.scope] += 1
         if counts[each.scope] <= MOST:
@@ -505,23 +505,3 @@ def format_signals(labelled: Mapping[str, Signal]) -> str:
         note = f" ({escape_line(each.note)[:200]})" if each.note else ""
         lines.append(f"[{name}] {each.kind}{before}{note}: {escape_line(each.text)[:500]}")
     return "\n".join(lines) or "(none)"
-
-
-def _iter_signals(turns: Sequence[Turn]) -> Iterator[Signal]:
-    said: dict[tuple[str, str], str] = {}  # by the session and the role
-    for turn in turns:
-        kind = next((kind for kind in BAD if kind == turn.metadata.get(SIGNAL)), None)
-        if kind is not None:
-            yield Signal(
-                kind=kind,
-                id=turn.id,
-                text=turn.content,
-                before=said.get((turn.session, "assistant" if turn.role == "user" else "user"), ""),
-                note=turn.metadata.get(SIGNAL_NOTE, ""),
-                at=turn.at,
-                scope=turn.scope,
-                origin=turn.origin if turn.origin in UNTRUSTED else "owner",
-            )
-        if turn.content.strip():
-            is_hidden = turn.role == "assistant" and turn.origin in UNTRUSTED
-            said[turn.session, turn.role] = "" if is_hidden else turn.content

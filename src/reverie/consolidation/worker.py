@@ -34,6 +34,7 @@ from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_server_store
+from reverie.stores.telemetry import trace_workflow
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -348,19 +349,19 @@ class Worker(Dreams):
 
     def _run_reviewed_dream(self) -> list[PassOutcome]:
         """Keep the plan of a dream for the owner's decision."""
-        outcomes = [self._keep(each) for each in self._run_passes([ALL], dry_run=True)]
+        with trace_workflow(self._settings, "reverie.dream"):
+            outcome = self._keep(self._run(ALL, self._plan_dream, dry_run=True))
         self._record_dream()
-        return outcomes
+        return [outcome]
 
     def _keep(self, outcome: PassOutcome) -> PassOutcome:
         """Keep a plan for the owner's decision, and return the outcome."""
         plan = outcome.plan
         try:
-            if not plan:
-                self._apply(plan)  # how far the journal was considered
-                return outcome
-            self.add(plan)
-            outcome = replace(outcome, state="waiting")
+            if plan:
+                self.keep_plan(plan)
+                return replace(outcome, state="waiting")
+            self._apply(plan)  # how far the journal was considered
         except InvalidInput as error:
             _log.warning("a plan cannot wait for the owner: %s", error)
             self._asker.count(f"dream.{plan.name}.failed")

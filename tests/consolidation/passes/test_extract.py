@@ -39,7 +39,8 @@ def extracted(
             for at, each in enumerate(records)
         ]
 
-    view = PassInput(now=NOW, output=output, step="GOAL:deploy", plan_records=plan_records)
+    given = NewRecord(content=output, source="GOAL:deploy", origin="agent")
+    view = PassInput(now=NOW, output=given, plan_records=plan_records)
     return run_pass(extract(view), play), asked
 
 

@@ -21,8 +21,8 @@ from reverie.admin.history.journal import (
     sequence_before,
     validate_number,
 )
+from reverie.consolidation.inbox import PassOutcome
 from reverie.consolidation.pair_judge import ACTOR
-from reverie.consolidation.values import ApplyResult
 from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
@@ -95,7 +95,7 @@ class History(Journal):
 
     def undo(
         self,
-        what: int | JournalEntry | Iterable[int | JournalEntry] | ApplyResult | None = None,
+        what: int | JournalEntry | Iterable[int | JournalEntry] | PassOutcome | None = None,
         *,
         batch: int | None = None,
         since: When | None = None,
@@ -123,7 +123,7 @@ class History(Journal):
             NotFound: there is no such change.
             Conflict: later changes rest on it; the message names them. Nothing was changed.
         """
-        if isinstance(what, ApplyResult):
+        if isinstance(what, PassOutcome):
             if what.batch is None:
                 raise InvalidInput(f"the plan {what.plan.id} changed nothing: there is nothing to undo")
             batch, what = what.batch, None

@@ -21,7 +21,6 @@ from reverie.domain.similarity.grounding import Evidence, find_unsaid
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
 from reverie.domain.text.specifics import Specifics, extract_specifics
-from reverie.repositories.records import NewRecord
 
 NAME = "enrich"
 
@@ -183,12 +182,13 @@ EXTRACT = Question(
 
 def extract(view: PassInput) -> Flow[Plan]:
     """Extract what the output of a step teaches (agentkit)."""
-    text = validation.clean_text(view.output).strip()
+    assert view.output is not None
+    step, text = view.output.source, validation.clean_text(view.output.content).strip()
     if len(text) < SHORTEST_OUTPUT:
         skipped = f"the output has fewer than {SHORTEST_OUTPUT} characters"
         return view.build_plan(EXTRACT_NAME, skipped=skipped)
     text = text[:LONGEST_OUTPUT]
-    places = {"step": escape_line(view.step) or "(unnamed)", "output": fence(text)}
+    places = {"step": escape_line(step) or "(unnamed)", "output": fence(text)}
     answer = yield from ask_once(view, EXTRACT, places)
     lists = {name: to_texts(answer.fields.get(name)) for name in KINDS_OF_LISTS}
     if answer.why:
@@ -198,12 +198,12 @@ def extract(view: PassInput) -> Flow[Plan]:
             if name and len(sentence) >= 15 and not sentence.endswith("?"):
                 lists[name].append(sentence)
     records = [
-        NewRecord(content=each, kind=kind, source=view.step, origin=view.origin, scope=view.scope)
+        replace(view.output, content=each, kind=kind)
         for name, kind in KINDS_OF_LISTS.items()
         for each in dict.fromkeys(lists[name][:_MAX_STATEMENTS])
         if _is_grounded(each, text)
     ]
-    why = f"the output of {view.step or 'a step'}"
+    why = f"the output of {step or 'a step'}"
     steps = tuple(PlanStep(edit=change, why=why) for change in view.plan_records(records))
     return view.build_plan(
         EXTRACT_NAME,

@@ -9,7 +9,6 @@ also if it comes back in the owner's turn.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
@@ -22,7 +21,7 @@ from reverie.consolidation.answers import Question, iter_objects, to_ids, to_tex
 from reverie.consolidation.flows import Claim, Flow, ask_in_parts, format_evidence, verify_claims
 from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.consolidation.sentences import holds_for_good, split_sentences
-from reverie.consolidation.values import PassInput, Plan, split_by_size
+from reverie.consolidation.values import PassInput, Plan, pair_with_said, split_by_size
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.category import to_search_words as category_words
 from reverie.domain.conversation import SIGNAL, Turn
@@ -154,15 +153,12 @@ def _group_evidence(turns: Sequence[Turn], echo: Collection[str]) -> dict[str, l
     What the owner quotes is not the owner's, what the assistant made of a tool's result is left out, and so are mere
     repetitions of what tools, the web and imports say.
     """
-    found: dict[str, list[_Said]] = defaultdict(list)
-    last: dict[str, str] = {}
-    for turn in turns:
-        if turn.role == "assistant" and turn.content.strip():
-            last[turn.session] = "" if turn.origin in UNTRUSTED else turn.content
-        elif turn.role == "user" and turn.origin == "owner" and (said := unquoted_text(turn.content)):
-            is_own = any(compute_fingerprint(sentence) not in echo for sentence in split_sentences(said))
-            found[turn.scope] += [(replace(turn, content=said), last.get(turn.session, ""))] * is_own
-    return {scope: said for scope, said in found.items() if said}
+    found: dict[str, list[_Said]] = {}
+    for turn, before in pair_with_said(turns):
+        said = unquoted_text(turn.content) if turn.role == "user" and turn.origin == "owner" else ""
+        if any(compute_fingerprint(sentence) not in echo for sentence in split_sentences(said)):
+            found.setdefault(turn.scope, []).append((replace(turn, content=said), before))
+    return found
 
 
 def _measure(said: _Said) -> int:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from reverie.consolidation.flows import DENIED, NOT_BELIEVED, Claim, Flow, format_evidence, verify_claims
 from reverie.consolidation.passes.read import HELD
 from reverie.consolidation.plan_builder import CONFIRMED, PlanBuilder
-from reverie.consolidation.values import SHOWN, PassInput, PendingClaim, Plan, PlanStep, encode_claims
+from reverie.consolidation.values import PassInput, PendingClaim, Plan, PlanStep, encode_claims
 from reverie.domain.change import Change
 from reverie.domain.record import Record, validate_record
 from reverie.domain.text.escaping import escape_line
@@ -36,9 +36,10 @@ _SAME_WORDS = "in other words: "
 def verify(view: PassInput) -> Flow[Plan]:
     """Ask whether the turns say what was read from them, and put into effect what they say."""
     builder = PlanBuilder(view, name=NAME)
-    usable = [(each, claim) for each in view.claims if (claim := _build_claim(view, each)) is not None]
-    waiting = [each for each, _ in usable[MAX_VERIFIED:]]
-    shown = list(view.shown)
+    left = [each for each in view.claims if each.is_shown]
+    pending = [each for each in view.claims if not each.is_shown]
+    usable = [(each, claim) for each in pending if (claim := _build_claim(view, each)) is not None]
+    left += [each for each, _ in usable[MAX_VERIFIED:]]
     scopes: dict[str, list[tuple[PendingClaim, Claim]]] = {}
     for each, claim in usable[:MAX_VERIFIED]:
         scopes.setdefault(view.cited[each.record or each.target].scope, []).append((each, claim))
@@ -48,18 +49,17 @@ def verify(view: PassInput) -> Flow[Plan]:
         for (each, _), why in zip(scopes[scope], verdicts.reasons, strict=True):
             again = each._replace(tries=each.tries + 1)
             if not why and not _put_into_effect(view, builder, each):
-                waiting += [again] if again.tries < MAX_TRIES else []  # there was no room in this dream
+                left += [again] if again.tries < MAX_TRIES else []  # there was no room in this dream
             elif not why:
-                shown += [each] if each.do in ("add", "change") and each.record else []
+                left += [each._replace(is_shown=True)] if each.record else []
             elif verdicts.is_later or verdicts.failed:
-                waiting.append(each)
+                left.append(each)
             elif why.startswith(DENIED) or again.tries >= MAX_TRIES:
                 builder.refuse(f"{each.do} {each.record or each.target}", why)
             else:
-                waiting.append(again)
+                left.append(again)
                 builder.note(why)
-    cursors = {**encode_claims(waiting), **encode_claims(shown, SHOWN)}
-    return builder.plan(skipped="no claim of a conversation is to be verified", cursors=cursors)
+    return builder.plan(skipped="no claim of a conversation is to be verified", cursors=encode_claims(left))
 
 
 def withdraw_shown(view: PassInput, plan: Plan) -> Plan:
@@ -68,9 +68,9 @@ def withdraw_shown(view: PassInput, plan: Plan) -> Plan:
     What the owner has pinned or said since stays. What is withdrawn waits to be verified again.
     """
     steps: list[PlanStep] = []
-    waiting: list[PendingClaim] = []
-    for each in view.shown:
-        record = view.cited.get(each.record)
+    left: list[PendingClaim] = []
+    for each in view.claims:
+        record = view.cited.get(each.record) if each.is_shown else None
         if record is None or record.archived or record.pinned or record.seen_count >= CONFIRMED:
             continue
         steps.append(_step(record, view.archive(record, HELD), NOT_BELIEVED))
@@ -80,17 +80,17 @@ def withdraw_shown(view: PassInput, plan: Plan) -> Plan:
         target = view.cited.get(each.target)
         if target is not None and target.replaced_by == each.record:
             steps.append(_step(target, replace(target, valid_to=None, replaced_by=""), NOT_BELIEVED))
-        waiting.append(each._replace(tries=0))
+        left.append(each._replace(tries=0, is_shown=False))
     steps += [
         _step(headline, view.archive(headline, NOT_BELIEVED), NOT_BELIEVED) for headline in view.headlines
     ]
+    left += [each for each in view.claims if not each.is_shown]
     touched = {step.edit.id for step in steps}
     kept = tuple(step for step in plan.steps if step.edit.id not in touched)
-    claims = {**encode_claims([*waiting, *view.claims]), **encode_claims((), SHOWN)}
     return replace(
         plan,
         steps=(*steps, *kept),
-        cursors={**plan.cursors, **claims},
+        cursors={**plan.cursors, **encode_claims(left)},
         notes=(*plan.notes, NOT_BELIEVED),
         skipped="" if steps or kept else plan.skipped,
     )
