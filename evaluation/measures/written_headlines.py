@@ -16,7 +16,7 @@ from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
 from reverie.consolidation.flows import run_pass, verify_claims
-from reverie.consolidation.passes.tidy import HeadlineProposal, HeadlineWriter
+from reverie.consolidation.passes.tidy import HeadlineWriter
 from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.consolidation.values import PassInput
 from reverie.domain.errors import InvalidInput
@@ -95,7 +95,7 @@ def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool, alwa
     writer = HeadlineWriter(draft)
 
     names = dict.fromkeys(part.id for part in parts)
-    chosen = writer.select([HeadlineProposal(parts=tuple(names), content=case.headline)])
+    chosen = [*filter(None, [writer.propose(names, case.headline)])]
     claims = tuple(map(writer.to_claim, chosen))
 
     def answer(ask: ModelRequest) -> ModelReply:

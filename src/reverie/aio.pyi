@@ -20,7 +20,7 @@ from reverie.admin.stats import ScopeStats, Stats
 from reverie.admin.transfer.backup import Backup
 from reverie.admin.transfer.export import ExportReport
 from reverie.admin.transfer.importer import ImportReport
-from reverie.consolidation.values import ApplyResult
+from reverie.consolidation.inbox import PassOutcome
 from reverie.consolidation.worker import Worker, WorkReport
 from reverie.context.candidates import StaticContext
 from reverie.context.pack import Pack
@@ -190,7 +190,7 @@ class AsyncHistory(AsyncJournal):
     def __init__(self, sync: History) -> None: ...
     async def undo(
         self,
-        what: int | JournalEntry | Iterable[int | JournalEntry] | ApplyResult | None = None,
+        what: int | JournalEntry | Iterable[int | JournalEntry] | PassOutcome | None = None,
         *,
         batch: int | None = None,
         since: When | None = None,

@@ -10,10 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from reverie.domain.category import validate_category
+from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.validation import clean_text
 from reverie.llm.protocol import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -316,6 +320,10 @@ def _iter_candidates(value: Any, wanted: Mapping[str, Any], depth: int = 0) -> I
             yield from _iter_candidates(each, wanted, depth + 1)
 
 
+MAX_TAGS = 8
+LONGEST_TAG = 60
+"""Tags that are taken of one proposal, and characters of one."""
+
 # -- values of an answer ---------------------------------------------------------------------------------
 
 
@@ -356,6 +364,19 @@ def to_ids(value: Any) -> list[str]:
         return list(dict.fromkeys(name for each in value for name in to_ids(each)))
     words = to_text(value).replace(",", " ").split()
     return list(dict.fromkeys(name for word in words if (name := word.strip("[]()<>`'\"#."))))
+
+
+def to_category(value: Any) -> str | None:
+    """Return the category in a value; None if it is none."""
+    with suppress(InvalidInput):
+        return validate_category(to_text(value))
+    return None
+
+
+def to_tags(value: Any) -> tuple[str, ...]:
+    """Return the tags in a value: as many as one would search by, and none that is long."""
+    tags = (" ".join(clean_text(tag).split()) for tag in to_texts(value))
+    return tuple(tag for tag in tags if 0 < len(tag) <= LONGEST_TAG)[:MAX_TAGS]
 
 
 def to_label(given: Mapping[str, Any]) -> str:

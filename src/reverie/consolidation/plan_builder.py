@@ -13,10 +13,9 @@ from datetime import datetime, timedelta
 from reverie.consolidation.answers import NO_MODEL, Answer, describe_unknown_keys
 from reverie.consolidation.flows import ClaimVerdicts
 from reverie.consolidation.values import PassInput, Plan, PlanStep, Rejection
-from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import Record, normalize_labels, validate_record
+from reverie.domain.record import Record, merge_tags, validate_record
 from reverie.domain.similarity.grounding import find_injection
 from reverie.llm.protocol import TokenUsage
 
@@ -167,25 +166,18 @@ class PlanBuilder:
         self.take(Change(before=record, after=after), why, (record.id,))
         return after
 
-    def refile(self, id: str, *, category: str | None = None, tags: Iterable[str] | None = None) -> bool:
+    def refile(self, id: str, *, category: str | None = None, tags: Iterable[str] = ()) -> bool:
         """Change the category or the labels of a record; the day from which it counts stays.
 
         Args:
             id: Which record.
             category: Its new category; None leaves it.
-            tags: Its new labels; None leaves them. None of the old ones is taken away.
+            tags: Further labels; none of the old ones is taken away.
         """
         if reason := self.explain_unavailable([id]) or self._explain_pinned(id):
             return self.refuse(f"refile {id}", reason)
         record = self.records[id]
-        try:
-            after = replace(
-                record,
-                category=record.category if category is None else validate_category(category),
-                tags=normalize_labels((*record.tags, *(tags or ())), name="tag"),
-            )
-        except InvalidInput as error:
-            return self.refuse(f"refile {id}", str(error))
+        after = replace(record, category=category or record.category, tags=merge_tags(record.tags, tags))
         if len(after.tags) > max(MAX_TAGS, len(record.tags)):
             why = f"it would have {len(after.tags)} tags, more than {MAX_TAGS}"
             return self.refuse(f"refile {id}", why)

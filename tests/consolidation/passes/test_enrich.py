@@ -100,7 +100,7 @@ def test_an_answer_that_cannot_be_used_leaves_the_note_as_it_is() -> None:
     cases = [
         None, ModelFailure(why="too slow"), "", "Sure!",
         '{"records": []}', '{"records": [{"con', '{"records": [{}]}',
-        records(TEA, {**PORT, "category": "../up"}), ModelReply(text=records(TEA, PORT), finish="length"),
+        ModelReply(text=records(TEA, PORT), finish="length"),
         records(*[{"content": f"n {n}"} for n in range(13)]),
     ]  # fmt: skip
     for answer in cases:

@@ -8,15 +8,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.answers import Answer, Question, to_text, to_texts
+from reverie.consolidation.answers import Answer, Question, to_category, to_tags, to_text, to_texts
 from reverie.consolidation.flows import Flow, ask_once
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
 from reverie.consolidation.sentences import split_sentences
 from reverie.consolidation.values import PassInput, Plan, PlanStep, build_cursor_name
-from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import Kind, Record, normalize_labels, validate_record
+from reverie.domain.record import Kind, Record, merge_tags, validate_record
 from reverie.domain.similarity.grounding import Evidence, find_unsaid
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
@@ -109,13 +108,12 @@ def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record
     records = []
     for proposal in proposals:
         given = proposal if isinstance(proposal, Mapping) else {"content": proposal}
-        category = to_text(given.get("category"))
         record = replace(
             note,
             id=view.new_id(),
             content=to_text(given.get("content")),
-            category=validate_category(category) if category else note.category,
-            tags=normalize_labels((*note.tags, *to_texts(given.get("tags"))[:8]), name="tag"),
+            category=to_category(given.get("category")) or note.category,
+            tags=merge_tags(note.tags, to_tags(given.get("tags"))),
             draft=False,
             metadata=MappingProxyType({**note.metadata, ENRICHED_FROM: note.id}),
         )

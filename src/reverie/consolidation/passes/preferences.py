@@ -17,7 +17,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from reverie.consolidation.answers import Question, iter_objects, to_ids, to_text, to_texts
+from reverie.consolidation.answers import Question, iter_objects, to_category, to_ids, to_tags, to_text
 from reverie.consolidation.flows import Claim, Flow, ask_in_parts, format_evidence, verify_claims
 from reverie.consolidation.plan_builder import PlanBuilder
 from reverie.consolidation.sentences import holds_for_good, split_sentences
@@ -27,7 +27,7 @@ from reverie.domain.category import to_search_words as category_words
 from reverie.domain.conversation import SIGNAL, Turn
 from reverie.domain.intake import classify, needs_permission
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.record import STANDING, UNTRUSTED, Record
+from reverie.domain.record import STANDING, UNTRUSTED, Record, merge_tags
 from reverie.domain.similarity.grounding import (
     collect_evidence,
     extract_content,
@@ -261,15 +261,14 @@ def _build_record(
     view: PassInput, content: str, evidence: Sequence[Turn], given: Mapping[str, Any]
 ) -> Record:
     """Return the record of a preference, marked if it needs the owner's permission."""
-    category = to_text(given.get("category"))
+    category = to_category(given.get("category")) or INFERRED
     category = category if is_within_category(category, USER_PREFERENCES) else INFERRED
-    tags = (tag for tag in to_texts(given.get("tags")) if len(tag) <= 60)
     return view.build_record(
         content,
         category=category,
         kind="preference",
         layer="semantic",
-        tags=tuple(dict.fromkeys(("inferred", *tags)))[:10],
+        tags=merge_tags(("inferred",), to_tags(given.get("tags"))),
         confidence=0.7,
         source=f"session:{evidence[-1].session}"[:200],
         references=tuple(turn.id for turn in evidence)[:100],

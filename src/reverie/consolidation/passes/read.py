@@ -22,6 +22,7 @@ from reverie.consolidation.answers import (
     Question,
     describe_unknown_keys,
     iter_objects,
+    to_category,
     to_label,
     to_text,
 )
@@ -40,10 +41,8 @@ from reverie.consolidation.values import (
     split_by_size,
 )
 from reverie.context.window import build_history_cursor, build_remembered_cursor
-from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, concerns_health, rate_importance
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Paragraph, build_session_source
@@ -265,7 +264,7 @@ class _Reading:
                 content=content,
                 kind=kind,
                 importance=rate_importance(content, kind),
-                category=_read_category(to_text(given.get("category")).lower()),
+                category=to_category(to_text(given.get("category")).lower()),
                 confidence=_CONFIDENCE,
                 source=f"session:{last.session}"[:200],
                 references=tuple(dict.fromkeys(turn.id for turn in cited)),
@@ -454,13 +453,6 @@ def _read_kind(text: str, content: str) -> Kind:
     named = "preference" if text == "instruction" else text
     kind: Kind = next((kind for kind in KINDS if kind == named), "fact")
     return "constraint" if kind == "fact" and concerns_health(content) else kind
-
-
-def _read_category(text: str) -> str | None:
-    try:
-        return validate_category(text) if text else None
-    except InvalidInput:
-        return None
 
 
 # -- paragraphs of HISTORY.md ------------------------------------------------------------------------------

@@ -11,20 +11,28 @@ headline, whatever `toDelete` says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from reverie.consolidation.answers import Question, iter_objects, to_ids, to_label, to_text, to_texts
+from reverie.consolidation.answers import (
+    Question,
+    iter_objects,
+    to_category,
+    to_ids,
+    to_label,
+    to_tags,
+    to_text,
+)
 from reverie.consolidation.flows import Claim, Flow, ask_once, verify_claims
 from reverie.consolidation.plan_builder import PlanBuilder, find_new_injection
 from reverie.consolidation.values import PassInput, Plan, Signal, format_signals
-from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
+from reverie.domain.category import ANTI_PATTERNS, GENERAL
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.headlines import build_headline, explain_mismatch, is_current
-from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record, normalize_labels
+from reverie.domain.headlines import build_headline, explain_mismatch, is_current, list_left_out
+from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 from reverie.domain.similarity.grounding import extract_content, find_new_specifics, is_among
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
@@ -46,10 +54,6 @@ MAX_TOKENS = 4_000
 
 LONGEST_LESSON = 500
 """Characters of an anti-pattern."""
-
-MAX_TAGS = 8
-LONGEST_TAG = 60
-"""Labels that are taken of one proposal, and characters of one."""
 
 ALIKE = 3
 """Records shown with each changed one, those that share most words with it."""
@@ -163,9 +167,9 @@ class _Part:
         self._is_trusted = is_trusted
         self._shown: dict[str, Record] = {}
         """The records of the present request by label and by id."""
-        self._headlines: list[HeadlineProposal] = []
+        self._headlines: list[Record] = []
         self._noise: dict[str, None] = {}
-        self._filed: list[tuple[str, str | None, list[str]]] = []
+        self._filed: list[tuple[str, str | None, tuple[str, ...]]] = []
 
     def ask(self, job: Question) -> Flow[None]:
         """Ask for one job, and note its proposals."""
@@ -248,7 +252,9 @@ class _Part:
             elif to_text(given.get("category")).lower() == NOISE:
                 self._noise[record.id] = None
             else:
-                self._filed.append((record.id, *_read_place(given)))
+                self._filed.append(
+                    (record.id, to_category(given.get("category")), to_tags(given.get("tags")))
+                )
         for name in to_ids(fields.get("to_delete")):
             record = self._shown.get(name.upper())
             if record is None:
@@ -262,17 +268,15 @@ class _Part:
         """Note a headline; a record of RockBot's form over one source is filed, and keeps its wording."""
         found = [self._shown.get(name.upper()) for name in _read_sources(given)]
         parts = tuple(dict.fromkeys(record.id for record in found if record is not None))
-        category, tags = _read_place(given)
+        category, tags = to_category(given.get("category")), to_tags(given.get("tags"))
         content = to_text(given.get("content"))
         if None in found or not parts:
             self._builder.refuse(f"a headline: {content[:80]}", "it names a record that was not shown")
         elif len(parts) == 1:
             self._filed.append((parts[0], category, tags))
             self._builder.note(f"{parts[0]} keeps its wording: a headline is over two records")
-        else:
-            self._headlines.append(
-                HeadlineProposal(parts=parts, content=content, category=category, tags=tuple(tags))
-            )
+        elif headline := self._writer.propose(parts, content, category=category, tags=tags):
+            self._headlines.append(headline)
 
     def _learn(self, given: Mapping[str, Any], signals: Mapping[str, Signal]) -> None:
         """Add an anti-pattern that corrections, failures or thumbs down support, each of them once."""
@@ -314,7 +318,7 @@ class _Part:
     def verify(self) -> Flow[None]:
         """Verify headlines and ends, and do what is accepted."""
         view, builder = self._view, self._builder
-        headlines = self._writer.select(self._headlines)
+        headlines = self._headlines
         pairs = _find_pairs(view, self._scope) if self._is_trusted else []
         claims = (*map(self._writer.to_claim, headlines), *map(_to_claim, pairs))
         verdicts = yield from verify_claims(view, claims, scope=self._scope, is_apart=not self._is_trusted)
@@ -333,7 +337,7 @@ class _Part:
         for name in self._noise:
             builder.archive(name, why=NOISE)
         for name, category, tags in self._filed:
-            builder.refile(name, category=category, tags=tags or None)
+            builder.refile(name, category=category, tags=tags)
 
 
 def _find_similar(
@@ -360,12 +364,6 @@ def _iter_given(fields: Mapping[str, Any], key: str) -> Iterable[Mapping[str, An
 def _read_sources(given: Mapping[str, Any]) -> list[str]:
     """Return the labels or ids that a proposal rests on."""
     return to_ids(next((given[key] for key in _SOURCES if given.get(key)), None))
-
-
-def _read_place(given: Mapping[str, Any]) -> tuple[str | None, list[str]]:
-    """Return the category of a proposal, and as many labels as one would search by."""
-    tags = [tag for tag in to_texts(given.get("tags")) if len(tag) <= LONGEST_TAG]
-    return to_text(given.get("category")) or None, tags[:MAX_TAGS]
 
 
 def _find_pairs(view: PassInput, scope: str) -> list[tuple[Record, Record]]:
@@ -400,27 +398,6 @@ def _get_start(record: Record) -> datetime:
 # -- headlines ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadlineProposal:
-    """Headline that a model proposes.
-
-    Attributes:
-        parts: Ids of its records.
-        content: What it says.
-        category: Its category; None takes that of the surest record.
-        tags: Labels for it.
-        replacing: Earlier headlines over some of the records.
-        left_out: Ids of the records that it does not tell of.
-    """
-
-    parts: tuple[str, ...]
-    content: str
-    category: str | None = None
-    tags: tuple[str, ...] = ()
-    replacing: tuple[Record, ...] = ()
-    left_out: tuple[str, ...] = ()
-
-
 class HeadlineWriter:
     """Headlines of one plan. Not safe for several threads."""
 
@@ -430,6 +407,7 @@ class HeadlineWriter:
         self._builder = builder
         self._records = builder.records
         self._over = {part: headline for headline in self._view.headlines for part in headline.parts}
+        self._named: set[str] = set()  # records under headlines that are proposed
 
     def list_mates(self, id: str) -> list[Record]:
         """Return the records under the same headline as a record, with it; none if it has no headline."""
@@ -448,69 +426,66 @@ class HeadlineWriter:
                     self._over.pop(name, None)
         return frozenset(freed)
 
-    def select(self, proposals: Iterable[HeadlineProposal]) -> list[HeadlineProposal]:
-        """Return the headlines that code finds no fault with, each with the parts that it does not tell.
+    def propose(
+        self, names: Iterable[str], content: str, *, category: str | None = None, tags: Iterable[str] = ()
+    ) -> Record | None:
+        """Return a headline with which code finds no fault; None for another.
 
-        A headline is over the records that it names and those that share a headline with one of them.
+        It is over the records that it names and those that share a headline with one of them.
         """
-        chosen: list[HeadlineProposal] = []
-        named: set[str] = set()
-        for proposal in proposals:
-            over = {self._over[name].id: self._over[name] for name in proposal.parts if name in self._over}
-            under = (name for headline in over.values() for name in headline.parts)
-            parts = tuple(dict.fromkeys((*proposal.parts, *under)))
-            left_out = tuple(name for name in parts if not self._tells(proposal.content, name))
-            proposal = replace(proposal, parts=parts, replacing=tuple(over.values()), left_out=left_out)
-            if any(set(old.parts) == set(parts) for old in over.values()):
-                why = "they have one already"
-            elif not named.isdisjoint(parts):
-                why = "another headline is proposed over one of these records"
-            else:
-                why = self._explain(proposal)
-            if why:
-                self._refuse(proposal, why)
-            else:
-                named.update(parts)
-                chosen.append(proposal)
-        return chosen
-
-    def to_claim(self, proposal: HeadlineProposal) -> Claim:
-        """Return the claim of a headline: its records say all that it says."""
-        told = [name for name in proposal.parts if name not in proposal.left_out]
-        lines = tuple(f"- {escape_line(self._records[name].content)}" for name in told)
-        return Claim(kind="headline", text=proposal.content, evidence=lines)
-
-    def decide(self, proposal: HeadlineProposal, why: str) -> None:
-        """Add a headline over records, which stay as they are, or refuse it."""
-        view, builder = self._view, self._builder
-        if why := why or builder.explain_unavailable(proposal.parts):
-            self._refuse(proposal, why)
-            return
+        over = self._list_over(names)
+        parts = tuple(dict.fromkeys((*names, *(name for each in over for name in each.parts))))
+        left_out = tuple(name for name in parts if not self._tells(content, name))
+        why, headline = self._explain(parts, content, left_out), None
+        if any(set(each.parts) == set(parts) for each in over):
+            why = "they have one already"
+        elif not self._named.isdisjoint(parts):
+            why = "another headline is proposed over one of these records"
         try:
-            headline = build_headline(
-                [self._records[name] for name in proposal.parts],
-                proposal.content,
-                id=view.new_id(),
-                now=view.now,
-                category=None if proposal.category is None else validate_category(proposal.category),
-                tags=normalize_labels(proposal.tags, name="tag"),
-                left_out=proposal.left_out,
-            )
+            if not why:
+                headline = build_headline(
+                    [self._records[name] for name in parts],
+                    content,
+                    id=self._view.new_id(),
+                    now=self._view.now,
+                    category=category,
+                    tags=tags,
+                    left_out=left_out,
+                )
+                self._named.update(parts)
         except InvalidInput as error:
-            self._refuse(proposal, str(error))
+            why = str(error)
+        if why:
+            self._refuse(parts, why)
+        return headline
+
+    def to_claim(self, headline: Record) -> Claim:
+        """Return the claim of a headline: its records say all that it says."""
+        told = [name for name in headline.parts if name not in list_left_out(headline)]
+        lines = tuple(f"- {escape_line(self._records[name].content)}" for name in told)
+        return Claim(kind="headline", text=headline.content, evidence=lines)
+
+    def decide(self, headline: Record, why: str) -> None:
+        """Add a headline over records, which stay as they are, or refuse it."""
+        builder, parts = self._builder, headline.parts
+        if why := why or builder.explain_unavailable(parts):
+            self._refuse(parts, why)
             return
-        builder.take(Change(before=None, after=headline), _describe(proposal), proposal.parts)
-        builder.keep(proposal.parts)
-        for old in proposal.replacing:
+        builder.take(Change(before=None, after=headline), _describe(parts), parts)
+        builder.keep(parts)
+        for old in self._list_over(parts):
             builder.retire(old, f"replaced by {headline.id}", old.parts)
 
-    def _explain(self, proposal: HeadlineProposal) -> str:
+    def _list_over(self, names: Iterable[str]) -> list[Record]:
+        """Return the existing headlines over some records."""
+        return [*{self._over[name].id: self._over[name] for name in names if name in self._over}.values()]
+
+    def _explain(self, parts: Sequence[str], content: str, left_out: Collection[str]) -> str:
         """Return why no headline over these records may say this; empty when it may.
 
         It may if each record is known, live, unprotected and of one scope and trust, if all of them hold at the
         same time, and if no number, date, path, name or order to the assistant in it is new.
         """
-        parts, content = proposal.parts, proposal.content
         if not 2 <= len(parts) <= MAX_PARTS:
             return f"a headline is over 2 to {MAX_PARTS} records, not {len(parts)}"
         if reason := self._builder.explain_unavailable(parts):
@@ -525,7 +500,7 @@ class HeadlineWriter:
             return f"it would be longer than its records or than a prompt shows: {len(content):,} characters"
         if inventions := find_new_specifics(contents, content):
             return f"no record says: {', '.join(inventions)}"
-        return "it tells of fewer than two records" if len(parts) - len(proposal.left_out) < 2 else ""
+        return "it tells of fewer than two records" if len(parts) - len(left_out) < 2 else ""
 
     def _tells(self, content: str, id: str) -> bool:
         """Return whether a headline has the specifics and most words of a record."""
@@ -538,12 +513,12 @@ class HeadlineWriter:
         known = sum(is_among(word, told) for word in words)
         return known >= _TOLD_SHARE * len(words) and not find_new_specifics([content], record.content)
 
-    def _refuse(self, proposal: HeadlineProposal, why: str) -> None:
-        self._builder.refuse(_describe(proposal), why, protects=proposal.parts)
+    def _refuse(self, parts: Sequence[str], why: str) -> None:
+        self._builder.refuse(_describe(parts), why, protects=parts)
 
 
-def _describe(proposal: HeadlineProposal) -> str:
-    return f"a headline over {', '.join(proposal.parts)}"
+def _describe(parts: Iterable[str]) -> str:
+    return f"a headline over {', '.join(parts)}"
 
 
 # -- promotion ---------------------------------------------------------------------------------------------
