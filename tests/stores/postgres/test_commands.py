@@ -40,6 +40,14 @@ def run(tmp_path: Path, *args: str, input: str | None = None) -> Result:
     )
 
 
+def test_a_database_in_another_encoding_is_refused(postgres: PostgresServer, tmp_path: Path) -> None:
+    name = f"ascii_{uuid.uuid4().hex[:8]}"
+    postgres.execute("postgres", f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 OWNER {OWNER}")
+    refused = run(tmp_path, "store", "create", postgres.url("acme", database=name))
+    assert refused.exit_code == 5
+    assert "encoding SQL_ASCII, and Reverie needs UTF8: create another with `createdb" in refused.output
+
+
 def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> None:
     missing = run(tmp_path, "store", "upgrade", url)
     assert missing.exit_code == 3

@@ -136,10 +136,15 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str
 
     Raises:
         NotFound: there is no such memory, and `create` is false.
-        StoreIncompatible: another version of Reverie made the tables.
+        StoreIncompatible: another version of Reverie made the tables, or the database is not in UTF-8.
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
     with connect_once(address) as connection:
+        if (encoding := connection.info.parameter_status("server_encoding")) not in ("UTF8", None):
+            raise StoreIncompatible(
+                f"the database of {address.shown} has the encoding {encoding}, and Reverie needs UTF8: create another "
+                "with `createdb --encoding=UTF8 --template=template0`"
+            )
         if create and read_version(connection) == 0:
             with lock_schema(connection) as version:
                 if version == 0:  # another process may have been faster
