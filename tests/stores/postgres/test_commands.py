@@ -42,7 +42,9 @@ def run(tmp_path: Path, *args: str, input: str | None = None) -> Result:
 
 def test_a_database_in_another_encoding_is_refused(postgres: PostgresServer, tmp_path: Path) -> None:
     name = f"ascii_{uuid.uuid4().hex[:8]}"
-    postgres.execute("postgres", f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 OWNER {OWNER}")
+    postgres.execute(
+        "postgres", f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 OWNER {OWNER}"
+    )
     refused = run(tmp_path, "store", "create", postgres.url("acme", database=name))
     assert refused.exit_code == 5
     assert "encoding SQL_ASCII, and Reverie needs UTF8: create another with `createdb" in refused.output
