@@ -82,7 +82,7 @@ def main() -> None:
             answer = agent.turn(message)
             print(f"[{chat}] {message}\n  -> {answer.text}")
             indexing.wake().result()  # only so that the next question finds it
-        print(f"{len(documents)} exchanges are in the graph; {dict(rag.counts)}")
+        print(f"{len(documents)} exchanges are in the graph")
 
 
 if __name__ == "__main__":

@@ -61,14 +61,13 @@ def test_what_the_graph_has_found_is_asked_for_and_made_readable(graph: Graph, r
             {"query": QUESTION, "mode": "hybrid", "only_need_context": True, "include_references": False},
         )
     ]
-    assert rag.counts == {"asked": 1, "answered": 1}
 
 
 def test_nothing_found_is_nothing(graph: Graph, rag: LightRAG) -> None:
     graph.response = NO_CONTEXT
     assert rag.recall(QUESTION) == ""
     assert rag.recall("hi") == ""  # shorter than the server takes
-    assert rag.counts == {"asked": 1, "empty": 1}
+    assert len(graph.asked) == 1
 
 
 @pytest.mark.parametrize("mood", ["500", "401", "422", "cut", "words", "list", "number"])
@@ -77,20 +76,20 @@ def test_a_failure_is_nothing_and_leaves_the_server_alone_for_a_while(
 ) -> None:
     graph.mood = mood
     assert rag.recall(QUESTION) == ""
-    assert rag.counts == {"asked": 1, "failed": 1}
     assert "the reply goes on without" in caplog.text
     assert QUESTION not in caplog.text
     graph.mood = "good"
     assert rag.recall(QUESTION) == ""
-    assert rag.counts["skipped"] == 1
+    assert caplog.text.count("the reply goes on without") == 1
     rag._not_before = 0.0  # half a minute later
     assert "berth 7" in rag.recall(QUESTION)
 
 
 def test_a_slow_answer_is_left_out(graph: Graph, rag: LightRAG) -> None:
     graph.mood = "slow"
+    began = time.monotonic()
     assert rag.recall(QUESTION) == ""
-    assert rag.counts["late"] + rag.counts["failed"] == 1
+    assert time.monotonic() - began < 1
 
 
 def test_wrong_arguments_say_what_is_right() -> None:
@@ -188,6 +187,7 @@ def test_what_is_trivial_untrusted_or_another_s_is_not_sent(
     graph: Graph, rag: LightRAG, memory: Memory
 ) -> None:
     indexing = LightRAGIndexer(memory, rag)
+    hers = LightRAGIndexer(memory, rag, scope="user:alice")
     session = memory.session("cli:1")
     session.add("user", "Thank you!!")
     session.add("assistant", "You are welcome, tell me whenever I can do anything else for you today.")
@@ -203,8 +203,6 @@ def test_what_is_trivial_untrusted_or_another_s_is_not_sent(
     memory.scoped("user:alice").session("cli:2").add("assistant", "Nice to meet you, Alice of the harbour!")
     assert indexing.send() == 0
     assert graph.asked == []
-    assert rag.counts == {"trivial": 3, "untrusted": 1}
-    hers = LightRAGIndexer(memory, rag, scope="user:alice", past=True)
     assert hers.send() == 1
     assert "Alice of the harbour" in graph.documents[0]["text"]
 
@@ -239,7 +237,7 @@ def test_what_the_server_refuses_is_left_out_and_the_rest_sent(
     graph.mood = "good"
     told(memory, 2)
     assert indexing.send() == 1
-    assert rag.counts == {"refused": 1, "indexed": 1}
+    assert len(graph.documents) == 1
 
 
 def test_in_the_background_a_reply_never_waits(
@@ -250,7 +248,7 @@ def test_in_the_background_a_reply_never_waits(
         graph.mood = "503"
         told(memory, 1)
         indexing.wake()
-        wait_for(lambda: rag.counts["index_failed"] > 0)
+        wait_for(lambda: "it is sent again" in caplog.text)
         graph.mood = "slow"
         told(memory, 2)
         began = time.monotonic()

@@ -35,13 +35,9 @@ def answering(answer: Any, name: str = "fetch") -> Toolset:
 
 
 def together(working: WorkingMemory, prefix: str = "") -> str:
-    """All that is set aside, in the order of the pieces, and what is left."""
-
-    def order(key: str) -> tuple[int, str]:
-        number = re.search(r"/(\d+)-of-\d+$", key)
-        return (int(number[1]), "") if number else (10**9, key)
-
-    return "".join(entry.data for entry in sorted(working.list(prefix), key=lambda each: order(each.key)))
+    """All that is set aside, in the order of the pieces."""
+    numbered = {int(entry.key.split("/")[-1].split("-")[0]): entry.data for entry in working.list(prefix)}
+    return "".join(numbered[number] for number in sorted(numbered))
 
 
 def test_a_short_answer_stays_as_it_is(working: WorkingMemory) -> None:
@@ -64,10 +60,7 @@ def test_a_long_answer_is_replaced_by_an_index_of_its_pieces(working: WorkingMem
     assert rows == [
         f"- {key}, {len(working.get(key) or ''):,} characters: # Part {n}" for n, key in enumerate(keys)
     ]
-    assert told.data == {
-        "pieces": [{"key": key, "characters": len(working.get(key) or "")} for key in keys],
-        "rest": None,
-    }
+    assert told.data == {"pieces": [{"key": key, "characters": len(working.get(key) or "")} for key in keys]}
     assert "".join(working.get(key) or "" for key in keys) == PAGE
     assert {entry.category for entry in working.list()} == {"tool-results"}
 
@@ -106,28 +99,23 @@ def test_pieces_are_kept_for_half_an_hour_or_as_long_as_is_said(
     assert working.list() == []
 
 
-def test_over_capacity_it_gets_what_fits_and_goes_on_from_there(working: WorkingMemory) -> None:
+def test_over_capacity_the_last_piece_has_the_rest_and_is_read_in_parts(working: WorkingMemory) -> None:
     text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
+    working.set("mine", "note")
     tools = with_chunking(answering(text), working, most_tokens=LIMIT)
-    told = tools.call("fetch")
-    assert len(working.list()) == 50
-    assert together(working) == text
-    rest = next(entry.key for entry in working.list() if entry.key.endswith("/rest"))
-    assert told.text.endswith(
-        f"Working memory is full, and {71 * 396:,} characters are left over. To go on, drop what you have "
-        f"read with delete_from_working_memory, then call get_from_working_memory with {rest}."
-    )
-    read = []
-    for _ in range(10):
-        for entry in sorted(working.list(), key=lambda each: each.data):
-            if entry.key != rest:
-                read.append(entry.data)
-                tools.call("delete_from_working_memory", {"key": entry.key})
-        if working.entry(rest) is None:
-            break
-        told = tools.call("get_from_working_memory", {"key": rest})
-    assert "".join(read) == text
-    assert working.list() == []
+    keys = [row["key"] for row in (tools.call("fetch").data or {})["pieces"]]
+    assert (len(keys), len(working.list())) == (49, 50)
+    assert together(working, "fetch") == text
+    last = tools.call("get_from_working_memory", {"key": keys[-1], "part": 2})
+    assert "Part 2 of 2" in last.text
+    assert "0119" in last.text
+    for key in keys:
+        working.delete(key)
+    for number in range(49):
+        working.set(f"note-{number}", "x")
+    told = tools.call("fetch").text
+    assert "working memory is full: drop what you do not need with delete_from_working_memory" in told
+    assert "It begins:" in told
 
 
 def test_a_secret_is_not_cut_in_two(working: WorkingMemory) -> None:

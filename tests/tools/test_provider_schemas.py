@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.llm.protocol import ToolSpec
-from reverie.tools import GROUPS, Tool, ToolResult, Toolset
-from tests.factories import build_parameters
+from reverie.tools import GROUPS, Toolset
 
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = ("openai", "openai_responses", "anthropic", "mcp")
-STRICT_REFUSES = {"minLength", "maxLength", "default", "additionalItems", "not", "if", "allOf"}
 
 
 def shown(memory: Memory, shape: str) -> list[dict[str, Any]]:
@@ -37,35 +34,6 @@ def test_every_tool_and_every_argument_says_what_it_is_for(memory: Memory) -> No
         assert len(tool.name) <= 64
         for name, each in tool.spec.parameters["properties"].items():
             assert each.get("description"), (tool.name, name)
-
-
-def test_strict_schemas_require_everything_and_allow_null_for_what_may_be_left_out(memory: Memory) -> None:
-    for each in shown(memory, "openai"):
-        function = each["function"]
-        parameters = function["parameters"]
-        assert function["strict"] is True
-        assert parameters["required"] == list(parameters["properties"])
-        assert parameters["additionalProperties"] is False
-        assert not STRICT_REFUSES & keywords(parameters)
-    save = next(each["function"] for each in shown(memory, "openai") if "save_memory" in str(each))
-    assert save["parameters"]["properties"]["content"]["type"] == "string"
-    category = save["parameters"]["properties"]["category"]
-    assert [each["type"] for each in category["anyOf"]] == ["string", "null"]
-
-
-def keywords(schema_: dict[str, Any]) -> set[str]:
-    inner = [*schema_.get("properties", {}).values(), *([schema_["items"]] if "items" in schema_ else [])]
-    return set(schema_).union(*map(keywords, inner))
-
-
-def test_a_schema_that_strict_mode_cannot_say_is_passed_on_as_it_is() -> None:
-    parameters = build_parameters(["anything"], anything={"type": "object"})
-    tool = Tool(
-        spec=ToolSpec(name="free", description="", parameters=parameters), run=lambda given: ToolResult("")
-    )
-    (shown,) = Toolset([tool]).openai()
-    assert shown["function"]["strict"] is False
-    assert shown["function"]["parameters"] == parameters
 
 
 def test_only_the_last_tool_marks_the_end_of_the_cached_prefix(memory: Memory) -> None:

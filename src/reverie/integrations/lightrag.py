@@ -10,7 +10,6 @@ import json
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -62,13 +61,7 @@ class LightRAGRejected(Exception):
 
 
 class LightRAG:
-    """Client of one server. Safe to use from several threads.
-
-    Attributes:
-        counts: How often the server was `asked`, `answered`, had nothing (`empty`), was `late`, `failed`, or
-            was not asked after a failure (`skipped`); and how many exchanges were `indexed`, `trivial`,
-            `untrusted`, `refused` or `index_failed`.
-    """
+    """Client of one server. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -97,12 +90,10 @@ class LightRAG:
             raise InvalidInput(f"timeout_s is {timeout_s!r}: pass a number over 0")
         self.url = url.rstrip("/")
         self.min_length = validate_count(min_length, name="min_length", least=0)
-        self.counts: Counter[str] = Counter()
         self._query = {"mode": mode, "only_need_context": True, "include_references": False}
         self._timeout_s = timeout_s
         self._client = httpx.Client(headers={"X-API-Key": api_key} if api_key else {}, trust_env=False)
         self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="reverie-lightrag")
-        self._lock = threading.Lock()
         self._not_before = 0.0
 
     @classmethod
@@ -149,20 +140,13 @@ class LightRAG:
         if len(query) < 3:  # LightRAG refuses these
             return ""
         if time.monotonic() < self._not_before:
-            self.count("skipped")
             return ""
-        self.count("asked")
         try:
-            answer = self._threads.submit(self._query_server, query).result(self._timeout_s)
+            return self._threads.submit(self._query_server, query).result(self._timeout_s)
         except TimeoutError:
-            self.count("late")
             problem = f"it did not answer in {self._timeout_s:g} s"
         except (LightRAGUnavailable, LightRAGRejected, RuntimeError) as error:  # the last: it was closed
-            self.count("failed")
             problem = str(error)
-        else:
-            self.count("answered" if answer else "empty")
-            return answer
         self._not_before = time.monotonic() + _PAUSE_S
         _log.warning("LightRAG could not be asked, the reply goes on without: %s", problem)
         return ""
@@ -205,11 +189,6 @@ class LightRAG:
         if not isinstance(reply, dict):
             raise LightRAGUnavailable(f"its answer to {path} is not a JSON object")
         return reply
-
-    def count(self, name: str) -> None:
-        """Count an event in `counts`."""
-        with self._lock:
-            self.counts[name] += 1
 
 
 def format_context(context: str) -> str:
@@ -259,13 +238,12 @@ class LightRAGIndexer:
     An exchange that the server does not accept is sent again by the next call, also in another process.
     """
 
-    def __init__(self, memory: Memory, rag: LightRAG, *, scope: str = "", past: bool = False) -> None:
-        """Create an indexer; nothing is sent before `wake` or `send`.
+    def __init__(self, memory: Memory, rag: LightRAG, *, scope: str = "") -> None:
+        """Create an indexer; nothing is sent before `wake` or `send`, and nothing that was said before the first.
 
         Args:
             scope: Only sessions of this scope. Everybody who may ask the server sees what is sent there, so
                 use a server for each scope.
-            past: Whether to begin with everything that was ever said, where nothing has been sent yet.
         """
         self._cursors = memory.admin.cursors
         self._history = memory.history
@@ -277,8 +255,7 @@ class LightRAGIndexer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reverie-lightrag-indexing")
         self._is_closing = threading.Event()
         if self._cursors.get(self._cursor) is None:
-            newest = [] if past else self._history.log(limit=1, newest_first=True)
-            self._write_cursor(newest[0].sequence if newest else 0)
+            self._write_cursor(self._history.sequence())
 
     def wake(self) -> Future[None]:
         """Send what there is on the thread, and return at once."""
@@ -321,7 +298,6 @@ class LightRAGIndexer:
         try:
             self.send()
         except (LightRAGUnavailable, ReverieError, RuntimeError) as error:  # the last: the client was closed
-            self._rag.count("index_failed")
             _log.warning("LightRAG did not take an exchange, it is sent again: %s", error)
 
     def _send_exchange(self, entry: JournalEntry) -> bool:
@@ -334,8 +310,7 @@ class LightRAGIndexer:
             return False
         asked = self._find_questions(stored)
         question = "\n".join(turn.content.strip() for turn in asked)
-        if why := self._explain_omission(asked, question, stored):
-            self._rag.count(why)
+        if not self._is_worth_sending(asked, question, stored):
             return False
         sides = question[:LONGEST_SIDE], stored.content.strip()[:LONGEST_SIDE]
         text = f"Date: {stored.at:%Y-%m-%d %H:%M}\nUser: {sides[0]}\nAssistant: {sides[1]}\n"
@@ -343,18 +318,14 @@ class LightRAGIndexer:
             self._rag.index(text, source=f"conv_{stored.at:%Y%m%d_%H%M%S}_{stored.id}.txt")
         except LightRAGRejected as error:
             _log.warning("LightRAG refuses an exchange, which is left out: %s", error)
-            self._rag.count("refused")
             return False
-        self._rag.count("indexed")
         return True
 
-    def _explain_omission(self, asked: Sequence[Turn], question: str, answer: Turn) -> str:
-        """Return why an exchange is not sent, `trivial` or `untrusted`; empty if it is."""
-        if any(turn.origin in UNTRUSTED for turn in (*asked, answer)):
-            return "untrusted"
-        is_short = len(question) + len(answer.content) < self._rag.min_length
-        is_trivial = _TRAILING.sub("", question.lower()) in TRIVIAL
-        return "trivial" if is_short or is_trivial or not asked else ""
+    def _is_worth_sending(self, asked: Sequence[Turn], question: str, answer: Turn) -> bool:
+        """Return whether an exchange is trusted, and says something."""
+        is_trusted = not any(turn.origin in UNTRUSTED for turn in (*asked, answer))
+        is_long = len(question) + len(answer.content) >= self._rag.min_length
+        return is_trusted and is_long and bool(asked) and _TRAILING.sub("", question.lower()) not in TRIVIAL
 
     def _find_questions(self, answer: Turn) -> Sequence[Turn]:
         """Return what the user said between the answer before and this one."""

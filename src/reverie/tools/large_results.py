@@ -67,11 +67,7 @@ TTL = "30m"
 NEEDED = ("get_from_working_memory", "search_working_memory", "delete_from_working_memory")
 """Tools with which a model reads, finds and deletes pieces."""
 
-PIECE = "chunk"
-"""Tag of a piece. Reading an entry with it returns all of its text."""
-
 _CATEGORY = "tool-results"
-_REST = "rest"
 _LEAST_TOKENS = 50
 _LONGEST_NAME = 60
 _HASH = 8
@@ -123,69 +119,53 @@ class LargeResultStore:
             return result
         entry = (result.data or {}).get("entry")
         if isinstance(entry, Mapping) and entry.get("category") == _CATEGORY:
-            if PIECE in entry.get("tags", ()):
-                return result
-            if (rest := self._working.entry(str(entry.get("key")))) is not None:
-                return self._store(rest.data, rest.key.partition("/")[0], rest=rest.key)
-        text = self._working.sanitize(result.text)[:LONGEST_DATA]
-        stored = self._store(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
+            return result
+        stored = self._store(self._working.sanitize(result.text)[:LONGEST_DATA], name)
         return replace(stored, failed=result.failed, trusted=result.trusted)
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _store(self, text: str, name: str, *, rest: str = "") -> ToolResult:
-        """Put a text into working memory, and return the index.
-
-        Args:
-            name: Prefix of the keys.
-            rest: Key under which the text stands already, as the rest of a longer one.
-        """
+    def _store(self, text: str, name: str) -> ToolResult:
+        """Put the result of a tool into working memory, and return the index."""
+        name = _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool"
         prefix = f"{name}/{hashlib.sha256(text.encode()).hexdigest()[:_HASH]}"
         cut = split_text(text, self._most_tokens * 4)
         pieces = [_Piece(f"{prefix}/{n}-of-{len(cut)}", each) for n, each in enumerate(cut, start=1)]
         size = rendering.format_count(len(text), "character")
-        what = f"{rest or f'The answer of {name}'} has {size}, too many to show"
+        what = f"The answer of {name} has {size}, too many to show"
         try:
-            stored, left = self._store_pieces(pieces, rest or f"{prefix}/{_REST}")
+            stored = self._store_pieces(pieces)
         except StoreError as error:
             _log.warning("an answer could not be set aside in working memory, and is cut: %s", error)
-            return self._format_beginning(text, f"{what}, and working memory cannot be written now")
+            what += ", and working memory cannot be written now"
+            stored = []
+        else:
+            if not stored:
+                what += f", and working memory is full: drop what you do not need with {self._drop}, then call it again"
         if not stored:
-            full = f"{what}, and working memory is full: drop what you do not need with {self._drop}, then "
-            return self._format_beginning(
-                text, full + (f"call {self._get} with {rest} again" if rest else "call it again")
-            )
-        return self._format_result(what, stored, left)
+            shown = escaping.fence(text[: self._most_tokens * 4])
+            return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": []})
+        return self._format_index(what, stored)
 
-    def _store_pieces(self, pieces: Sequence[_Piece], rest: str) -> tuple[list[_Piece], _Piece | None]:
-        """Store as many pieces as there is room for, and what is left in one entry.
-
-        Args:
-            pieces: The pieces.
-            rest: Key of the entry of what is left; one that is there is replaced, or removed if nothing is left.
-
-        Returns:
-            The pieces that were stored, and what is left.
-        """
+    def _store_pieces(self, pieces: Sequence[_Piece]) -> list[_Piece]:
+        """Store pieces, and return them; the last one for which there is room gets all the rest."""
         stored: list[_Piece] = []
-        try:
-            for piece in pieces:
-                self._set(piece, tags=(PIECE,))
-                stored.append(piece)
-        except WorkingMemoryFull:
-            if stored and self._working.entry(rest) is None:
-                self._working.delete(stored.pop().key)  # makes room for the rest
-            left = _Piece(rest, "".join(piece.text for piece in pieces[len(stored) :]))
-            if stored:
-                self._set(left)
-            return stored, left
-        self._working.delete(rest)
-        return stored, None
+        for number, piece in enumerate(pieces):
+            try:
+                self._set(piece)
+            except WorkingMemoryFull:
+                if stored:
+                    rest = "".join(each.text for each in pieces[number - 1 :])
+                    stored[-1] = _Piece(stored[-1].key, rest)
+                    self._set(stored[-1])
+                break
+            stored.append(piece)
+        return stored
 
-    def _set(self, piece: _Piece, *, tags: Sequence[str] = ()) -> None:
-        self._working.set(piece.key, piece.text, ttl=self._ttl, category=_CATEGORY, tags=tags)
+    def _set(self, piece: _Piece) -> None:
+        self._working.set(piece.key, piece.text, ttl=self._ttl, category=_CATEGORY)
 
-    def _format_result(self, what: str, stored: Sequence[_Piece], left: _Piece | None) -> ToolResult:
+    def _format_index(self, what: str, stored: Sequence[_Piece]) -> ToolResult:
         pieces = rendering.format_count(len(stored), "piece")
         lines = [
             f"{what}. It was set aside in working memory in {pieces}: read one "
@@ -196,18 +176,8 @@ class LargeResultStore:
                 for piece in stored
             ),
         ]
-        if left is not None:
-            size = rendering.format_count(len(left.text), "character")
-            lines.append(
-                f"Working memory is full, and {size} are left over. To go on, drop what you have read with "
-                f"{self._drop}, then call {self._get} with {left.key}."
-            )
         rows = [{"key": piece.key, "characters": len(piece.text)} for piece in stored]
-        return ToolResult("\n".join(lines), {"pieces": rows, "rest": None if left is None else left.key})
-
-    def _format_beginning(self, text: str, what: str) -> ToolResult:
-        shown = escaping.fence(text[: self._most_tokens * 4])
-        return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": [], "rest": None})
+        return ToolResult("\n".join(lines), {"pieces": rows})
 
 
 def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
@@ -231,8 +201,7 @@ def with_chunking(
 
     A long result is split at headings, else at blank lines, else by size. Its pieces get keys such as
     `fetch/1f3a9c02/1-of-7`, which are the same for the same text. The model gets an index of the keys with
-    sizes and first words. Where there is no room for all, it gets what fits and is told how to go on. Secrets
-    are redacted.
+    sizes and first words. Where there is no room for all, the last piece has all the rest. Secrets are redacted.
 
     Args:
         wrapped: Tools, a tool, or a function that returns text, also an asynchronous one. A toolset

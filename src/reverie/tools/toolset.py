@@ -30,9 +30,6 @@ from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.json_values import to_json_value
 from reverie.llm.protocol import ToolSpec
 
-_NOT_STRICT = {"minLength", "maxLength", "default"}
-"""Keywords that strict mode refuses. The arguments are checked against the whole schema in any case."""
-
 
 def to_mcp(tool: Tool) -> dict[str, Any]:
     """Return an element of the answer to `tools/list`."""
@@ -52,37 +49,10 @@ def to_mcp(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _to_function(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
+def _to_function(spec: ToolSpec) -> dict[str, Any]:
+    # Not strict: then every argument would be required. They are checked against the schema in any case.
     parameters = to_json_value(spec.parameters)
-    strict_parameters = _to_strict_schema(parameters) if strict else None
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": parameters if strict_parameters is None else strict_parameters,
-        "strict": strict_parameters is not None,
-    }
-
-
-def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the schema in the form of strict mode, or None where it cannot be expressed."""
-    supported = {key: value for key, value in schema.items() if key not in _NOT_STRICT}
-    types = schema.get("type")
-    if types is None:
-        return None
-    if types == "array":
-        items = _to_strict_schema(schema.get("items", {}))
-        return None if items is None else {**supported, "items": items}
-    if types != "object":
-        return supported
-    if schema.get("additionalProperties") is not False:
-        return None
-    properties = {}
-    for name, value in schema["properties"].items():
-        strict = _to_strict_schema(value)
-        if strict is None:
-            return None
-        properties[name] = strict if name in schema["required"] else {"anyOf": [strict, {"type": "null"}]}
-    return {**supported, "properties": properties, "required": list(properties)}
+    return {"name": spec.name, "description": spec.description, "parameters": parameters, "strict": False}
 
 
 _LABEL = 200  # characters: longer items are sentences, in which a comma separates nothing
@@ -443,18 +413,13 @@ class Toolset(Sequence[Tool]):
 
     # -- schemas for providers ---------------------------------------------------------------------------
 
-    def openai(self, *, strict: bool = True) -> list[dict[str, Any]]:
-        """Return the tools for OpenAI's Chat Completions and compatible servers.
+    def openai(self) -> list[dict[str, Any]]:
+        """Return the tools for OpenAI's Chat Completions and compatible servers."""
+        return [{"type": "function", "function": _to_function(spec)} for spec in self.specs]
 
-        Args:
-            strict: Whether to ask for strict arguments where a schema allows it. Every argument is then
-                required, and an optional one may be null.
-        """
-        return [{"type": "function", "function": _to_function(spec, strict=strict)} for spec in self.specs]
-
-    def openai_responses(self, *, strict: bool = True) -> list[dict[str, Any]]:
-        """Return the tools for OpenAI's Responses; `strict` as in `openai`."""
-        return [{"type": "function", **_to_function(spec, strict=strict)} for spec in self.specs]
+    def openai_responses(self) -> list[dict[str, Any]]:
+        """Return the tools for OpenAI's Responses."""
+        return [{"type": "function", **_to_function(spec)} for spec in self.specs]
 
     def anthropic(self, *, cached: bool = False) -> list[dict[str, Any]]:
         """Return the tools for Anthropic's Messages, always in the same order and words.

@@ -113,7 +113,7 @@ def test_a_graph_gives_a_record_for_each_observation_and_relation(memory: Memory
 def test_items_keep_what_they_say(memory: Memory, tmp_path: Path) -> None:
     done = memory.admin.import_from(samples.golemcore(tmp_path))
     assert (done.form, done.sessions, done.turns) == ("golemcore", 1, 3)
-    assert samples.told(done, "repeated") == [("record", "memory/items/episodic/2026-02-07.jsonl, line 2")]
+    assert samples.told(done, "known") == [("record", "memory/items/episodic/2026-02-07.jsonl, line 2")]
     by_source = {record.metadata[SOURCE_ID]: record for record in memory.list(limit=None)}
     turn = by_source[str(GOLEMCORE_TURN["id"])]
     assert (turn.kind, turn.layer, turn.tags) == ("task_state", "episodic", ("docker", "java"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -190,16 +190,14 @@ def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyTy
 # -- batch ----------------------------------------------------------------------------------------
 
 
-Met = ChainMap[tuple[str, ...], Any]
-"""Things that an import has met, to recognise repetitions, in a dry run too.
+Met = dict[tuple[str, ...], Any]
+"""Things that are not stored yet: those of a batch, or of a whole dry run.
 
 Each is named by a word and a name: `record`, `turn` and `paragraph` with an id: met. `said` with a scope and a
-fingerprint: the id of a live record. `log` with a page: the texts that it had when the import began. Those of `_STORED`
-are changed: `session` and `thread` with a session: its state, and its turns, if the source has a path; `page` with a
-name: the page.
+fingerprint: the id of a live record. `log` with a page: its texts. `session` and `thread` with a session: its state,
+and its turns, if the source has a path; `page` with a name: the page.
 """
 
-_STORED = ("session", "thread", "page")
 _T = TypeVar("_T", Record, Paragraph)
 
 
@@ -218,9 +216,9 @@ class ImportBatch:
         """Begin a batch.
 
         Args:
-            met: Things that earlier batches met.
+            met: What earlier batches met and did not store.
         """
-        self._met = met.new_child()
+        self._met = met
         self.taken = Counter[str]()
         self.skipped: list[Skipped] = []
         self.revised: list[Revision] = []
@@ -236,11 +234,6 @@ class ImportBatch:
     def edits(self) -> list[Change]:
         """Return the changes to commit."""
         return [*self._edits, *self._pages.values()]
-
-    def list_met(self, *, committed: bool) -> dict[tuple[str, ...], Any]:
-        """Return what it met, except what was committed and can be read from the store, where others may change it."""
-        mine = self._met.maps[0].items()
-        return {name: value for name, value in mine if not (committed and name[0] in _STORED)}
 
     def add(self, item: Item) -> None:
         """Decide about one item."""
@@ -259,11 +252,9 @@ class ImportBatch:
     # -- records ---------------------------------------------------------------------------------------
 
     def _add_record(self, record: Record, item: FoundValue) -> None:
-        if self._is_met(record):
-            self._skip("record", item.place, "repeated", f"record {record.id!r}")
-        elif (stored := self._find_stored(record)) is not None:
-            self._record_met(record)
-            same = (stored.kind, stored.content) == (record.kind, record.content)
+        stored = self._find_stored(record)
+        if stored is not None or self._is_met(record):
+            same = stored is None or (stored.kind, stored.content) == (record.kind, record.content)
             self._skip("record", item.place, "known" if same else "differs", f"record {record.id!r}")
         elif twin := self._find_twin(record):
             self._skip("record", item.place, "known", f"record {twin!r} says the same")
@@ -379,7 +370,7 @@ class ImportBatch:
         path: dict[str, Turn] = {}
         for turn in item.turns:
             if turn.id in path:
-                left_out["repeated"] += 1
+                left_out["known"] += 1
             elif turn.id not in present and self._is_forgotten(turn):
                 left_out["forgotten"] += 1
             else:
@@ -398,12 +389,9 @@ class ImportBatch:
         stored = {turn.id for turn in self._store.turns([turn.id for turn in item.turns])}
         live = self._count_live_turns(item) if item.form and not item.has_path else None
         for turn in item.turns:
-            is_here, is_repeated = turn.id in stored, self._is_met(turn)
-            if live is not None and not is_here and self._is_live(turn, live):
+            is_here = turn.id in stored or self._is_met(turn)
+            if is_here or (live is not None and self._is_live(turn, live)):
                 left_out["known"] += 1
-            elif is_repeated or is_here:
-                self._record_met(turn)
-                left_out["repeated" if is_repeated else "known"] += 1
             elif self._is_forgotten(turn):
                 left_out["forgotten"] += 1
             else:
@@ -476,10 +464,8 @@ class ImportBatch:
         return replace(stored, content=f"{content}\n", updated_at=self._now)
 
     def _add_paragraph(self, paragraph: Paragraph, item: FoundValue) -> None:
-        if self._is_met(paragraph):
-            self._skip("paragraph", item.place, "repeated", f"paragraph {paragraph.id!r}")
-        elif self._is_known_paragraph(paragraph, item.form):
-            self._record_met(paragraph)
+        texts = self._list_texts(paragraph.page) if item.form else set()
+        if self._is_met(paragraph) or self._find_stored(paragraph) or paragraph.content in texts:
             self._skip("paragraph", item.place, "known", f"page {paragraph.page!r}")
         elif self._is_forgotten(paragraph):
             self._skip("paragraph", item.place, "forgotten")
@@ -488,14 +474,15 @@ class ImportBatch:
             if paragraph.position < last or (item.form and paragraph.position <= last):
                 paragraph = replace(paragraph, position=last + 1)
             self._last[paragraph.page] = paragraph.position
+            texts.add(paragraph.content)
             self._take(paragraph)
 
-    def _is_known_paragraph(self, paragraph: Paragraph, form: str) -> bool:
-        """Whether the log has a paragraph, by id or, for ids derived from the text, by its text."""
-        name = ("log", paragraph.page)
-        if form and name not in self._met:
-            self._met[name] = {each.content for each in self._store.paragraphs(page=paragraph.page)}
-        return bool(self._find_stored(paragraph)) or (bool(form) and paragraph.content in self._met[name])
+    def _list_texts(self, page: str) -> set[str]:
+        """Return the texts of a log, by which one of another program is known: its ids are derived from texts."""
+        if ("log", page) not in self._met:
+            self._met["log", page] = {each.content for each in self._store.paragraphs(page=page)}
+        texts: set[str] = self._met["log", page]
+        return texts
 
     def _get_last_position(self, page: str) -> float:
         if page not in self._last:

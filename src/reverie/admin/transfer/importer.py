@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -183,7 +183,7 @@ class Importer:
     dry_run: bool = False
     learner: RuleLearner | None = None
     _learned: int = 0
-    _met: Met = field(default_factory=ChainMap)
+    _met: Met = field(default_factory=dict)
     _taken: Counter[str] = field(default_factory=Counter)
     _skipped: list[Skipped] = field(default_factory=list)
     _revised: list[Revision] = field(default_factory=list)
@@ -238,7 +238,8 @@ class Importer:
 
     def _take_batch(self, batch: Sequence[Item]) -> None:
         def attempt(_: int) -> ImportBatch:
-            decided = ImportBatch(self.writer.store, self._met, now=self.writer.clock())
+            met = self._met if self.dry_run else {}
+            decided = ImportBatch(self.writer.store, met, now=self.writer.clock())
             for item in batch:
                 decided.add(item)
             if (edits := decided.edits()) and not self.dry_run:
@@ -250,7 +251,6 @@ class Importer:
             return decided
 
         decided = self.writer.retrying(attempt)
-        self._met.update(decided.list_met(committed=not self.dry_run))
         self._taken.update(decided.taken)
         self._skipped += decided.skipped
         self._revised += decided.revised

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from reverie.settings import Settings
     from reverie.snapshot import Snapshot
 
-
-_T = TypeVar("_T")
 
 _LARGEST = 32 * 1024 * 1024
 """Bytes of standard input that are read; no text that can be stored is longer."""
@@ -198,27 +196,13 @@ class CommandContext:
             output.print_message(f"Not finished; run `reverie doctor --fix` to finish: {'; '.join(pending)}")
             raise click.exceptions.Exit(ExitCode.UNAVAILABLE)
 
-    def save_in_memory(self, save: Callable[[Memory], _T]) -> _T:
-        """Return the result of a function that saves something; create a missing memory if it can be saved."""
-        with self.memory(create=True, rehearse=save) as memory:
-            return save(memory)
-
     @contextmanager
-    def memory(
-        self,
-        *,
-        create: bool = False,
-        store: str | None = None,
-        rehearse: Callable[[Memory], object] | None = None,
-        **options: Any,
-    ) -> Iterator[Memory]:
+    def memory(self, *, create: bool = False, store: str | None = None, **options: Any) -> Iterator[Memory]:
         """Open the memory, and close it at the end.
 
         Args:
             create: Whether to create a missing memory, and to say so; if not, that is an error.
             store: Folder or URL to use instead of that of the options; its creation is not announced.
-            rehearse: Function that is tried on an empty memory before a new one is created. If it raises, none is
-                created, so that a refused command leaves no folder.
             **options: Further options of `Memory.open`.
         """
         from reverie.memory import CREATE_IT, IN_MEMORY, Memory, is_database, resolve_folder
@@ -228,9 +212,6 @@ class CommandContext:
         wanted = store if store is not None else self.resolve_store_option()
         is_announced = create and store is None and wanted != IN_MEMORY and not is_database(wanted)
         is_new = is_announced and not (resolve_folder(wanted) / DATABASE).exists()
-        if is_new and rehearse is not None:
-            with Memory.open(IN_MEMORY, settings=settings, model=options.get("model")) as empty:
-                rehearse(empty)
         try:
             memory = Memory.open(wanted, settings=settings, create=create, **options)
         except NotFound as error:

@@ -505,30 +505,21 @@ def parse_scope_name(scope: str) -> tuple[str, str] | None:
 
 
 def find_scopes(filters: Mapping[str, Any], *, depth: int = 0) -> set[str]:
-    """Return the scopes of all memories that a filter can match; none if it names no owner.
+    """Return the scopes of all owners that a filter names, except below `NOT`.
 
     Raises:
         InvalidInput: the filter is not of its form.
     """
     if depth > _DEEPEST:
         raise InvalidInput(f"filters are nested over {_DEEPEST} deep: write them flatter")
-    candidates = [_find_named_scopes(kind, filters.get(f"{kind}_id")) for kind in ENTITIES]
-    candidates += [find_scopes(each, depth=depth + 1) for each in _get_parts(filters, "AND")]
-    choices = [find_scopes(each, depth=depth + 1) for each in _get_parts(filters, "OR")]
-    if all(choices):
-        candidates.append(set().union(*choices))
-    return min(filter(None, candidates), key=_rank_scopes, default=set())
-
-
-def _find_named_scopes(kind: str, wanted: Any) -> set[str]:
-    names = wanted.get("in", wanted.get("eq")) if isinstance(wanted, Mapping) else wanted
-    names = names if isinstance(names, list) else [names]
-    return {build_scope_name(kind, str(name)) for name in names if name and name != "*"}
-
-
-def _rank_scopes(scopes: set[str]) -> int:
-    """Return the position in `ENTITIES` of the narrowest of these scopes."""
-    return max(ENTITIES.index(scope.partition(":")[0]) for scope in scopes)
+    scopes: set[str] = set()
+    for kind in ENTITIES:
+        wanted = filters.get(f"{kind}_id")
+        names = wanted.get("in", wanted.get("eq")) if isinstance(wanted, Mapping) else wanted
+        names = names if isinstance(names, list) else [names]
+        scopes |= {build_scope_name(kind, str(name)) for name in names if name and name != "*"}
+    parts = (each for name in ("AND", "OR") for each in _get_parts(filters, name))
+    return scopes.union(*(find_scopes(each, depth=depth + 1) for each in parts))
 
 
 def is_match(filters: Mapping[str, Any], memory: Mapping[str, Any]) -> bool:

@@ -62,9 +62,8 @@ def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **
     With --quiet: only the id.
     """
     said = options.read_text(text, name="content", empty=False)
-    turn = context.save_in_memory(
-        lambda memory: options.open_session(memory, session).add(content=said, **fields)
-    )
+    with context.memory(create=True) as memory:
+        turn = options.open_session(memory, session).add(content=said, **fields)
     message = f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}"
     context.print_result(message, {"turn": turn}, brief=turn.id)
 
@@ -161,12 +160,7 @@ def chat(
         message = validate_raw_text(message, name="message", longest=LONGEST_TURN)
     from reverie.agent import Agent
 
-    def rehearse(memory: Memory) -> None:
-        opened = options.open_session(memory, session)
-        opened.add("user", "hello" if message is None else message)
-        Agent(opened, model=model or memory.settings.model, memory=memory)
-
-    with context.memory(create=True, model=model, rehearse=rehearse) as memory, _open_graph(memory) as graph:
+    with context.memory(create=True, model=model) as memory, _open_graph(memory) as graph:
         opened = options.open_session(memory, session)
 
         def wake() -> None:

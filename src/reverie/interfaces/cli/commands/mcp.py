@@ -21,7 +21,6 @@ from reverie.interfaces.hooks.runner import PROJECT, resolve_scope
 
 if TYPE_CHECKING:
     from reverie.interfaces.mcp.handshake import EarlyAnswers
-    from reverie.interfaces.mcp.server import ServedMemory
     from reverie.memory import Memory
 
 
@@ -90,12 +89,9 @@ def _open_and_serve(context: CommandContext, offered: dict[str, Any], early: Ear
     from reverie.interfaces.mcp.server import create_offer
     from reverie.interfaces.mcp.stdio import serve_stdio
 
-    def create(memory: Memory) -> ServedMemory:
-        return create_offer(memory, **offered)
-
     read_only = offered["read_only"]
-    with context.memory(create=not read_only, actor="mcp", rehearse=create) as memory:
-        offer = create(memory)
+    with context.memory(create=not read_only, actor="mcp") as memory:
+        offer = create_offer(memory, **offered)
         gc.freeze()
         gc.enable()
         with log_to_stderr(debug=context.debug), run_background_work(context, memory, read_only=read_only):

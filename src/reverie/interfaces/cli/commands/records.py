@@ -72,8 +72,8 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     """
     content = strip_terminal_codes(options.read_text(text, name="content"))
     values = {name: value for name, value in fields.items() if value is not None}
-    place = validate_scope(scope)
-    saved = context.save_in_memory(lambda memory: memory.scoped(place).save(content, **values))
+    with context.memory(create=True) as memory:
+        saved = memory.scoped(validate_scope(scope)).save(content, **values)
     record = saved.record
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
     where += f", until {saved.until:%Y-%m-%d}" if saved.until else ""

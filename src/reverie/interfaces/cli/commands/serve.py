@@ -6,7 +6,7 @@ import logging
 import sys
 import webbrowser
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,10 +19,6 @@ from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.client import SCOPE, TIMEOUT_S
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.interfaces.http.tokens import RIGHTS, TokenRegistry
-
-if TYPE_CHECKING:
-    from reverie.memory import Memory
-
 
 PORT = 8766
 _PACKAGES = ("fastapi", "jinja2", "mcp", "prometheus_client", "swagger_ui_bundle", "uvicorn")
@@ -57,13 +53,7 @@ def serve(
     from reverie.interfaces.http.serve import serve as serve_memory
     from reverie.interfaces.http.server import HttpServer
 
-    def rehearse(memory: Memory) -> None:
-        validate_host(host, HttpServer(memory))
-
-    with (
-        open_socket(host, port) as sock,
-        context.memory(create=True, actor="http", rehearse=rehearse) as memory,
-    ):
+    with open_socket(host, port) as sock, context.memory(create=True, actor="http") as memory:
         server = HttpServer(memory)
         validate_host(host, server)
         logging.getLogger("reverie.http.access").setLevel(logging.INFO if access_log else logging.WARNING)

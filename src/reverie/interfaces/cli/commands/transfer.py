@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.batch import Skipped
     from reverie.admin.transfer.importer import ImportReport
-    from reverie.memory import Memory
 
 
 _EXPECTED = {"known", "repeated"}
@@ -191,21 +190,15 @@ def import_path(
         if origin is None:
             origin = _ask_origin(preview, path)
 
-    def import_into(
-        memory: Memory, progress: Callable[[int], None] | None = None, *, dry_run: bool = True
-    ) -> ImportReport:
-        return memory.admin.import_from(
-            path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
-        )
-
     with ExitStack() as stack:
         try:
-            opening = context.memory(create=not dry_run, rehearse=import_into, embedder="none")  # see `embed`
-            memory = stack.enter_context(opening)
+            memory = stack.enter_context(context.memory(create=not dry_run, embedder="none"))  # see `embed`
         except NotFound:  # a dry run without a memory
             memory = stack.enter_context(context.memory(store=":memory:"))
         progress = stack.enter_context(output.show_progress("items", total, quiet=context.quiet))
-        imported = import_into(memory, progress, dry_run=dry_run)
+        imported = memory.admin.import_from(
+            path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
+        )
     context.print_result("\n".join(_describe_import(imported, path, origin)), imported)
     if not (context.as_json or context.quiet):
         output.print_items(_describe_skipped(imported))
