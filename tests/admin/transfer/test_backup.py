@@ -301,27 +301,24 @@ def added(name: str) -> Spoil:
     return lambda backup, target: rewritten(backup, target, lambda _, data: data, **{name: b"x"})
 
 
-BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
-    "not a zip archive": (of_bytes(b"hello " * 500), StoreIncompatible, "not a zip archive"),
-    "an empty file": (of_bytes(b""), StoreIncompatible, "not a zip archive"),
-    "a database": (of_bytes(b"SQLite format 3\x00" + b"\x00" * 4080), StoreIncompatible, "not a zip archive"),
-    "no manifest": (changed("manifest.json", lambda data: None), StoreIncompatible, "no manifest"),
-    "another's manifest": (manifest(format="tarball"), StoreIncompatible, "another program's"),
-    "a newer backup": (manifest(version=2), StoreIncompatible, "made by a newer Reverie"),
-    "a version that is none": (manifest(version="1"), StoreCorrupt, "version '1'"),
-    "no counts": (manifest(records=None), StoreCorrupt, "not complete"),
-    "a cut manifest": (changed("manifest.json", lambda data: data[:40]), StoreCorrupt, "manifest"),
-    "a database that is none": (
-        changed("reverie.db", lambda data: b"x" * 9000), StoreIncompatible, "none of Reverie's",
-    ),
+BAD: dict[str, tuple[Spoil, str]] = {
+    "not a zip archive": (of_bytes(b"hello " * 500), "not a sound backup"),
+    "an empty file": (of_bytes(b""), "not a sound backup"),
+    "a database": (of_bytes(b"SQLite format 3\x00" + b"\x00" * 4080), "not a sound backup"),
+    "no manifest": (changed("manifest.json", lambda data: None), "manifest.json"),
+    "another's manifest": (manifest(format="tarball"), "another program's"),
+    "a newer backup": (manifest(version=2), "made by a newer Reverie"),
+    "a version that is none": (manifest(version="1"), "another program's"),
+    "no counts": (manifest(records=None), "not a sound backup"),
+    "a cut manifest": (changed("manifest.json", lambda data: data[:40]), "not a sound backup"),
+    "a database that is none": (changed("reverie.db", lambda data: b"x" * 9000), "cannot be used"),
     "a newer database": (
-        changed("reverie.db", lambda data: data[:60] + (99).to_bytes(4, "big") + data[64:]),
-        StoreIncompatible, "upgrade Reverie",
+        changed("reverie.db", lambda data: data[:60] + (99).to_bytes(4, "big") + data[64:]), "upgrade Reverie",
     ),
-    "no database": (changed("reverie.db", lambda data: None), StoreCorrupt, "one database"),
-    "one more file": (added("more.txt"), StoreIncompatible, "which no backup does"),
-    "a name that leads out": (added("profile/../../x.md"), StoreIncompatible, "which no backup does"),
-    "a name at the root": (added("/etc/x"), StoreIncompatible, "which no backup does"),
+    "no database": (changed("reverie.db", lambda data: None), "one database"),
+    "one more file": (added("more.txt"), "which no backup does"),
+    "a name that leads out": (added("profile/../../x.md"), "which no backup does"),
+    "a name at the root": (added("/etc/x"), "which no backup does"),
 }  # fmt: skip
 
 
@@ -330,11 +327,11 @@ BAD: dict[str, tuple[Spoil, type[Exception], str]] = {
 def test_what_is_no_sound_backup_is_refused_before_anything_is_touched(
     backup: Path, tmp_path: Path, bad: str, replace: bool
 ) -> None:
-    spoil, error, says = BAD[bad]
+    spoil, says = BAD[bad]
     file = spoil(backup, tmp_path / "bad.zip")
     folder = tmp_path / "memory"
     before = prints(folder)
-    with pytest.raises(error, match=says):
+    with pytest.raises((StoreCorrupt, StoreIncompatible), match=says):
         recover(file, folder if replace else tmp_path / "new", replace=replace)
     assert prints(folder) == before
     assert not (tmp_path / "new").exists()

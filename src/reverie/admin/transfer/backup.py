@@ -23,7 +23,7 @@ import shutil
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -221,26 +221,29 @@ def _build_zip_entry(name: str) -> zipfile.ZipInfo:
 
 
 class _Archive:
-    """Reader of a backup; every fault is a `StoreCorrupt` or `StoreIncompatible`.
+    """Reader of a backup.
 
     Attributes:
         backup: The description in the manifest.
         names: The names of its files, without the manifest.
+
+    Raises:
+        StoreCorrupt: it is none, or damaged.
+        StoreIncompatible: a newer Reverie made it.
     """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._path = path
-        self._file = file
         with self._translating_errors():
             self._zip = zipfile.ZipFile(file)
-        names = self._zip.namelist()
-        manifest = self._read_manifest(names)
-        self.names = sorted(set(names) - {MANIFEST})
-        if foreign := [name for name in self.names if not _is_allowed(name)]:
-            raise self._build_foreign_error(f"it holds {foreign[0]!r}, which no backup does")
-        if DATABASE not in names or len(names) != len(set(names)):
-            raise self._build_damaged_error("it does not hold one database")
-        try:
+            manifest = safe_reading.parse_json_object(self._zip.read(MANIFEST))
+            self._check_version(manifest)
+            names = self._zip.namelist()
+            self.names = sorted(set(names) - {MANIFEST})
+            if foreign := [name for name in self.names if not _is_allowed(name)]:
+                raise ValueError(f"it holds {foreign[0]!r}, which no backup does")
+            if DATABASE not in names or len(names) != len(set(names)):
+                raise ValueError("it does not hold one database")
             self.backup = Backup(
                 path=path,
                 made_at=timestamps.parse_time(str(manifest["made_at"]), name="made_at"),
@@ -248,8 +251,6 @@ class _Archive:
                 profile=tuple(name.removeprefix(f"{PROFILE}/") for name in self.names if name != DATABASE),
                 **{name: int(manifest[name]) for name in _COUNTS},
             )
-        except (KeyError, TypeError, ValueError):
-            raise self._build_damaged_error("its manifest is not complete") from None
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Yield one file in pieces; its checksum is compared at the end."""
@@ -257,42 +258,26 @@ class _Archive:
             while data := member.read(_CHUNK):
                 yield data
 
-    def _read_manifest(self, names: Sequence[str]) -> dict[str, Any]:
-        if MANIFEST not in names:
-            raise self._build_foreign_error("it has no manifest")
-        try:
-            manifest = safe_reading.parse_json_object(next(self.pieces(MANIFEST), b""))
-        except InvalidInput as error:
-            raise self._build_damaged_error(f"its manifest cannot be read ({error})") from None
-        if manifest.get("format") != FORMAT:
-            raise self._build_foreign_error("its manifest is another program's")
-        version = manifest.get("version")
-        if not isinstance(version, int) or version < 1:
-            raise self._build_damaged_error(f"it says it is of version {version!r}")
+    def _check_version(self, manifest: Mapping[str, Any]) -> None:
+        version = manifest["version"]
+        if manifest["format"] != FORMAT or not isinstance(version, int) or version < 1:
+            raise ValueError("its manifest is another program's")
         if version > VERSION:
             raise StoreIncompatible(
                 f"{str(self._path)!r} was made by a newer Reverie (backup version {version}, this one knows "
                 f"up to {VERSION}): upgrade Reverie"
             )
-        return manifest
 
     @contextmanager
     def _translating_errors(self) -> Iterator[None]:
         try:
             yield
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
-            self._file.seek(0)
-            if self._file.read(2) != b"PK":
-                raise self._build_foreign_error("it is not a zip archive") from None
-            raise self._build_damaged_error(str(error)) from None
-
-    def _build_damaged_error(self, what: str) -> StoreCorrupt:
-        return StoreCorrupt(
-            f"{str(self._path)!r} is damaged: {what}; nothing was changed, take another backup"
-        )
-
-    def _build_foreign_error(self, what: str) -> StoreIncompatible:
-        return StoreIncompatible(f"{str(self._path)!r} is no backup of Reverie: {what}; nothing was changed")
+        except (
+            *(zipfile.BadZipFile, zlib.error, EOFError, OSError),
+            *(LookupError, TypeError, ValueError, RuntimeError),
+        ) as error:
+            problem = f"{str(self._path)!r} is not a sound backup of Reverie ({error})"
+            raise StoreCorrupt(f"{problem}; nothing was changed, take another backup") from None
 
 
 def _is_allowed(name: str) -> bool:
@@ -387,13 +372,8 @@ def _refuse_unusable(database: Path, source: Path) -> None:
     """Raise if the unpacked database cannot be opened; upgrade an older one."""
     try:
         _open_store(database).close()
-    except StoreIncompatible:
-        raise StoreIncompatible(
-            f"{str(source)!r} holds a database that is none of Reverie's, or that a newer Reverie made: "
-            "upgrade Reverie; nothing was changed"
-        ) from None
-    except StoreCorrupt:
-        raise StoreCorrupt(f"{str(source)!r} holds a damaged database: take another backup") from None
+    except (StoreCorrupt, StoreIncompatible) as error:
+        raise type(error)(f"the database in {str(source)!r} cannot be used: {error}") from None
 
 
 def _open_store(database: Path) -> SQLiteStore:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from itertools import groupby
 from pathlib import PurePosixPath
+from typing import Any
 
 from reverie.admin.transfer.batch import (
     FoundValue,
@@ -133,17 +133,19 @@ def read_document(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         raise InvalidInput(f"{file.name}: {error}") from None
     stem = PurePosixPath(file.name).stem
     category = ForeignFields({"category": f"{DOCUMENT_CATEGORY}/{stem}"}).category("category")
-    seen = Counter[str]()
     line = 1
     for passage in split_text(text, MAX_PASSAGE_CHARS):
         if content := clean_text(passage).strip():
-            yield build_record(
-                FORM, terms, f"{file.place}, line {line}", content, at=file.modified_at,
-                source_id=hash_texts(file.name, content, str(seen[content])),
-                category=category or DOCUMENT_CATEGORY, source=f"import:{file.name}"[:200],
-            )  # fmt: skip
-            seen[content] += 1
+            place = f"{file.place}, line {line}"
+            named = category or DOCUMENT_CATEGORY
+            yield _build_note(file.name, place, content, terms, at=file.modified_at, category=named)
         line += passage.count("\n")
+
+
+def _build_note(name: str, place: str, content: str, terms: ImportTerms, **fields: Any) -> Item:
+    """Return the record of a piece of a text; one that stands there twice is one record."""
+    fields |= {"source_id": hash_texts(name, content), "source": f"import:{name}"[:200]}
+    return build_record(FORM, terms, place, content, **fields)
 
 
 # -- front matter and embedded data ------------------------------------------------------------------------
@@ -211,13 +213,12 @@ def _parse_time(name: str, content: str) -> datetime | None:
 
 
 def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
-    seen = Counter[str]()
     day = parse_daily_note_day(name)
     last = at if day is None else datetime.combine(day, time(), UTC)
     for number, content in _split_paragraphs(name, text):
         where = f"{place}, line {number}"
         paragraph = Paragraph(
-            id=build_stable_id(FORM, name, content, str(seen[content])),
+            id=build_stable_id(FORM, name, content),
             page=name,
             position=1.0,
             at=_parse_time(name, content) or last,
@@ -233,18 +234,7 @@ def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: date
         if terms.trusted:
             yield FoundValue(place=where, value=paragraph, form=FORM)
         else:
-            source_id = hash_texts(name, content, str(seen[content]))
-            yield build_record(
-                FORM,
-                terms,
-                where,
-                content,
-                at=last,
-                source_id=source_id,
-                kind="event",
-                source=f"import:{name}"[:200],
-            )
-        seen[content] += 1
+            yield _build_note(name, where, content, terms, at=last, kind="event")
 
 
 # -- pages and facts ---------------------------------------------------------------------------------------
@@ -286,7 +276,6 @@ def _parse_facts(
     at: datetime,
     lines_above: int,
 ) -> Iterator[Item]:
-    seen = Counter[str]()
     day = parse_daily_note_day(PurePosixPath(name).name)
     at = about.at or (at if day is None else datetime.combine(day, time(), UTC))
     for number, tags, raw in split_blocks(_LINE_END.sub("\n", text)):
@@ -300,12 +289,10 @@ def _parse_facts(
             kind = judged.kind or "fact"
         elif about.is_graph:
             content, tags = _parse_observation(content, about.title, tags)
-        yield build_record(
-            FORM, terms, where, content, at=at, source_id=hash_texts(name, content, str(seen[content])), kind=kind,
-            layer="semantic", tags=tuple(dict.fromkeys((*tags, *about.tags))), source=f"import:{name}"[:200],
-            metadata={"title": about.title} if about.title else {},
+        yield _build_note(
+            name, where, content, terms, at=at, kind=kind, layer="semantic",
+            tags=tuple(dict.fromkeys((*tags, *about.tags))), metadata={"title": about.title} if about.title else {},
         )  # fmt: skip
-        seen[content] += 1
 
 
 def _parse_observation(text: str, title: str, tags: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
