@@ -112,7 +112,7 @@ def test_an_edit_just_before_the_replacement_is_kept_beside(
     ((draft, path),) = disk.recovered
     assert (path, (root / draft).read_bytes()) == (FILE, b"theirs\n")
     assert disk.list_drafts() == [(draft, FILE)]
-    disk.remove_draft(draft)
+    disk.unlink(draft)
 
 
 @pytest.mark.parametrize("save", SAVES)
@@ -136,7 +136,7 @@ def test_an_editor_that_reads_our_file_in_the_middle_of_a_replacement_saves_over
     assert (root / FILE).read_bytes() == b"two\nsecond edit\n"
     ((draft, _),) = disk.recovered
     assert (root / draft).read_bytes() == b"first edit\n"
-    disk.remove_draft(draft)
+    disk.unlink(draft)
 
 
 def test_a_file_saved_into_the_gap_of_renaming_aside_stays(

@@ -7,7 +7,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from reverie.domain.conversation import validate_session_id
@@ -75,6 +75,7 @@ def test_what_is_not_safe_is_encoded() -> None:
 
 
 @given(sessions)
+@example(".")
 def test_every_name_is_safe(session: str) -> None:
     name = build_file_name(session)
     assert name.isascii()
@@ -87,6 +88,7 @@ def test_every_name_is_safe(session: str) -> None:
 
 
 @given(sessions)
+@example(".")
 def test_every_name_that_is_not_cut_is_read_back(session: str) -> None:
     name = build_file_name(session)
     expected = None if "~~" in name else session

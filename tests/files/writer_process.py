@@ -102,7 +102,7 @@ def run_until_killed(folder: Path, way: str, stride: int) -> None:
         if child == 0:
             killer = Killer(number)
             os.write = write_in_halves(killer.before(os.write))  # type: ignore[assignment]
-            for name in ("open", "unlink", "rename", "replace", "mkdir", "rmdir"):
+            for name in ("open", "link", "unlink", "rename", "replace", "mkdir", "rmdir"):
                 setattr(os, name, killer.before(getattr(os, name)))
             atomic.exchange = killer.before(atomic.exchange)  # type: ignore[attr-defined]
             atomic.rename_to_new = killer.before(atomic.rename_to_new)  # type: ignore[attr-defined]

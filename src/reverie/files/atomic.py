@@ -41,7 +41,7 @@ from typing import BinaryIO, NamedTuple
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable, build_os_error
 from reverie.files.layout import DRAFTS, MEMORY, SESSIONS
-from reverie.stores.sqlite.database_file import sync_folder
+from reverie.stores.sqlite.database_file import rename_to_new, sync_folder
 
 _LONGEST_NAME = 230
 _ABANDONED_S = 600.0
@@ -223,9 +223,11 @@ class AtomicFolder:
             return False
         return True
 
-    def remove_draft(self, draft: str) -> None:
-        """Remove a draft that was left."""
-        os.unlink(f"{self._root}/{draft}")
+    def unlink(self, path: str) -> None:
+        """Remove a file as it is, and the folders that become empty: the name of a category may be erased text too."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._root}/{path}")
+        self._remove_empty_folders(path)
 
     # -- below -------------------------------------------------------------------------------------------
 
@@ -237,7 +239,7 @@ class AtomicFolder:
         """
         try:
             exchange(draft, target)
-        except RenameUnsupported:
+        except ExchangeUnsupported:
             aside = self._make_draft_name(path)
             os.rename(target, aside)
             try:
@@ -467,7 +469,7 @@ def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
         os.replace(draft, path)
         return
     try:
-        rename_to_new(os.fspath(draft), os.fspath(path))
+        rename_to_new(draft, path)
     except FileExistsError:
         raise _build_taken_error(path) from None
 
@@ -479,69 +481,40 @@ def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
 
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM}
-_NO_LINKS = _UNSUPPORTED | {errno.EMLINK, errno.EACCES}
 _AT_FDCWD = -100
+_EXCHANGE = 2
 
-Rename = Callable[[bytes, bytes, int], int]
 
-
-class RenameUnsupported(Exception):
-    """The system or the file system does not support the operation. Internal."""
+class ExchangeUnsupported(Exception):
+    """The system or the file system cannot exchange two names. Internal."""
 
 
 def exchange(first: str, second: str) -> None:
     """Exchange two names in one step. Both files must exist.
 
     Raises:
-        RenameUnsupported: the system does not support it; nothing was changed.
+        ExchangeUnsupported: the system does not support it; nothing was changed.
         OSError: it failed, such as with `FileNotFoundError`; nothing was changed.
     """
-    _rename(first, second, _EXCHANGE)
-
-
-def rename_to_new(old: str, new: str) -> None:
-    """Rename a file unless the new name is taken.
-
-    Raises:
-        FileExistsError: the new name is taken; nothing was changed.
-        OSError: it failed in another way; nothing was changed.
-    """
-    try:
-        _rename(old, new, _NO_REPLACE)
-    except RenameUnsupported:
-        try:
-            os.link(old, new)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            if os.path.lexists(new):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from None
-            os.rename(old, new)  # no links here: a file that appears at this moment would be replaced
-        else:
-            os.unlink(old)
-
-
-def _rename(old: str, new: str, flags: int) -> None:
     if _native is None:
-        raise RenameUnsupported
-    if _native(os.fsencode(old), os.fsencode(new), flags) != 0:
+        raise ExchangeUnsupported
+    if _native(os.fsencode(first), os.fsencode(second)) != 0:
         number = ctypes.get_errno()
         if number in _UNSUPPORTED:
-            raise RenameUnsupported
-        raise OSError(number, os.strerror(number), old, None, new)
+            raise ExchangeUnsupported
+        raise OSError(number, os.strerror(number), first, None, second)
 
 
-def _find_system_call() -> Rename | None:
+def _find_system_call() -> Callable[[bytes, bytes], int] | None:
     """Return the system's call, or None if it has none."""
     library = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "darwin":
-        return getattr(library, "renamex_np", None)
+        return lambda first, second: int(library.renamex_np(first, second, _EXCHANGE))
     if not sys.platform.startswith("linux") or not hasattr(library, "renameat2"):
         return None
     call = library.renameat2
     call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    return lambda old, new, flags: int(call(_AT_FDCWD, old, _AT_FDCWD, new, flags))
+    return lambda first, second: int(call(_AT_FDCWD, first, _AT_FDCWD, second, _EXCHANGE))
 
 
-_NO_REPLACE, _EXCHANGE = (4, 2) if sys.platform == "darwin" else (1, 2)
 _native = _find_system_call() if os.name == "posix" else None

@@ -248,14 +248,15 @@ class _Batch:
 
     def _settle_draft(self, draft: str, path: str) -> None:
         """Remove what a killed process left, and leave an edit to the import."""
-        known, is_lost = self._ledger.find(path), self._disk.stat(path) is None
+        known, present = self._ledger.find(path), self._disk.stat(path)
         found = None if self._disk.is_unfinished(draft) else self._disk.read(draft)
-        if found is None or not found[0] or (known is not None and _has_same_content(known, found[0])):
-            self._disk.remove_draft(draft)
-            if is_lost and known is not None:  # it was moved aside, and not removed by a person
+        is_old = found and known is not None and _has_same_content(known, found[0])
+        if found is None or not found[0] or found[1] == present or is_old:  # the same file has both names
+            self._disk.unlink(draft)
+            if present is None and known is not None:  # it was moved aside, and not removed by a person
                 self._ledger.drop([path])
                 self._ledger.mark_due([path])
-        elif not (is_lost and self._disk.put_back(draft, path)) and self._ledger.find(draft) is None:
+        elif not (present is None and self._disk.put_back(draft, path)) and self._ledger.find(draft) is None:
             self._keep_base(draft, path)
 
     def drop_lost_folders(self) -> None:

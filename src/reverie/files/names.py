@@ -43,9 +43,7 @@ def build_file_name(session: str) -> str:
     'slack:C024BE91L~5dfbf2e9'
     """
     name = quote(session, safe=_SAFE).replace("~", "%7E")
-    for end in (0, -1):
-        if session[end] == ".":  # hidden, or a folder; Windows drops it at the end
-            name = f"%2E{name[1:]}" if end == 0 else f"{name[:-1]}%2E"
+    name = re.sub(r"\A\.|\.\Z", "%2E", name)  # hidden, or a folder; Windows drops it at the end
     digest = hashlib.sha256(session.encode()).hexdigest()
     if len(name) > LONGEST_NAME - 9:
         return f"{re.sub('%.?$', '', name[: LONGEST_NAME - 26])}~~{digest[:24]}"

@@ -25,7 +25,6 @@ from reverie.domain.secrets.redactor import BUILT_IN, Redactor
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
-from reverie.files.atomic import rename_to_new
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import REBUILDER
 from reverie.files.layout import MEMORY, SESSIONS
@@ -34,7 +33,7 @@ from reverie.files.state import FileState
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import DATABASE, SQLiteStore
-from reverie.stores.sqlite.database_file import find_free_name, make_folder, replace_file
+from reverie.stores.sqlite.database_file import find_free_name, make_folder, rename_to_new, replace_file
 from reverie.stores.sqlite.rewriting import salvage_marks
 from reverie.stores.tombstones import KEY, is_key
 from reverie.stores.writer import StoreWriter
@@ -176,7 +175,7 @@ def _put_in_place(draft: Path, database: Path) -> Path | None:
             os.rename(companion, old_database.with_name(old_database.name + ending))
             left = True
     try:
-        rename_to_new(os.fspath(draft), os.fspath(database))
+        rename_to_new(draft, database)
     except FileExistsError:
         raise StoreUnavailable(
             f"another process made {str(database)!r} during the rebuild: close what uses the folder, and try again"

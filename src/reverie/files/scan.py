@@ -246,14 +246,14 @@ def scrub_files(
         StateUnavailable: the state of the files is locked for too long or cannot be written.
         OSError: a file or folder cannot be read, or a file cannot be removed.
     """
-    found = FileRemnants([], [])
+    found, disk = FileRemnants([], []), AtomicFolder(root)
     whole = {build_session_path(session) for session in sessions}
     prefixes = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
         if not (mirrored or dry_run):
             ledger.drop_contents(ledger.known())
         for path, size in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
-            text = _drop_lines(root, path, records, dry_run=dry_run)
+            text = _drop_lines(disk, path, records, dry_run=dry_run)
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
             too_large = size > LONGEST_FILE
             if not (marked or too_large or phrases.has_match(path)):
@@ -267,7 +267,7 @@ def scrub_files(
                 continue
             found.removed.append(path)
             if not dry_run:
-                _remove(root, path)
+                disk.unlink(path)
                 ledger.drop([path])
                 ledger.settle([path])
     return found
@@ -287,13 +287,12 @@ def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator
                 yield path, status.st_size
 
 
-def _drop_lines(root: Path, path: str, records: Collection[str], *, dry_run: bool) -> str | None:
+def _drop_lines(disk: AtomicFolder, path: str, records: Collection[str], *, dry_run: bool) -> str | None:
     """Remove the lines of erased records from a page of records, and the page if no line is left.
 
     Returns:
         What is left of the text; None if it is not such a page.
     """
-    disk = AtomicFolder(root)
     found = disk.read(path) if parse_form(path) == "lines" else None
     if found is None:
         return None
@@ -307,15 +306,6 @@ def _drop_lines(root: Path, path: str, records: Collection[str], *, dry_run: boo
         else:
             disk.remove(path, stamp)
     return "\n".join(kept)
-
-
-def _remove(root: Path, path: str) -> None:
-    """Remove a file and the folders that become empty: the name of a category may be erased text too."""
-    (root / path).unlink(missing_ok=True)
-    folder = (root / path).parent
-    while folder.parent != root and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
 
 
 def _is_own(path: str) -> bool:

@@ -30,6 +30,9 @@ PASSAGES = Path("index", "passages")
 _PATIENCE_S = 10.0
 _PAUSE_S = 0.02
 _COMPANIONS = ("-wal", "-shm", "-journal")
+_NO_LINKS = {
+    errno.EPERM, errno.EACCES, errno.EINVAL, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV,
+}  # fmt: skip
 
 
 def prepare(path: Path, *, create: bool = True) -> bool:
@@ -132,7 +135,8 @@ def _create(path: Path) -> None:
         with _create_private_file(draft), _open_connection(build_uri(draft, "mode=rw")) as file:
             file.execute("PRAGMA journal_mode = WAL")
             create_schema(file)
-        _publish(draft, path)
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            rename_to_new(draft, path)
 
 
 def create_schema(file: sqlite3.Connection) -> None:
@@ -154,24 +158,27 @@ def _reserve_draft(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
 
 
-def _publish(draft: Path, path: Path) -> bool:
-    """Give the finished file its name; return False if another process was faster, whose file stays."""
-    try:
-        if not _link_file(draft, path):
-            if path.exists():
-                return False
-            draft.rename(path)
-    except FileExistsError:
-        return False
-    return True
+def rename_to_new(old: str | Path, new: str | Path) -> None:
+    """Rename a file unless the new name is taken.
+
+    Raises:
+        FileExistsError: the new name is taken; nothing was changed.
+        OSError: it failed in another way; nothing was changed.
+    """
+    if _link_file(old, new):
+        os.unlink(old)
+    elif os.path.lexists(new):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(new))
+    else:
+        os.rename(old, new)  # no links here: a file that appears at this moment would be replaced
 
 
-def _link_file(path: Path, name: Path) -> bool:
+def _link_file(path: str | Path, name: str | Path) -> bool:
     """Give a file a second name; return False on a file system that has no such thing."""
     try:
         os.link(path, name)
     except OSError as error:
-        if error.errno not in {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV}:
+        if error.errno not in _NO_LINKS:
             raise
         return False
     return True
@@ -211,7 +218,11 @@ def copy_out(source: sqlite3.Connection, target: Path) -> bool:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_FULL:
                     raise
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
-        return _publish(draft, target)
+        try:
+            rename_to_new(draft, target)
+        except FileExistsError:
+            return False
+        return True
 
 
 def copy_file(path: Path, target: Path) -> bool:
