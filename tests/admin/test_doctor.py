@@ -27,7 +27,6 @@ from reverie.domain.change import Change
 from reverie.domain.filter import Filter
 from reverie.domain.page import MEMORY, Page, Paragraph
 from reverie.interfaces.cli.main import cli
-from reverie.stores.sqlite.database_file import find_passages
 from tests.factories import get_search_index, make_paragraph
 from tests.profiles import sample_cases
 from tests.support.contract.factories import NOW
@@ -156,18 +155,6 @@ TABLES_DAMAGED = (
     ),
     ("another checksum", "UPDATE turns SET checksum = 7", "UPDATE records SET checksum = NULL WHERE key = 3"),
 )
-
-
-def test_words_of_another_analyzer_are_made_again(whole: Path, tmp_path: Path) -> None:
-    expected = everything(whole)
-    folder = Path(shutil.copytree(whole, tmp_path / "memory"))
-    with contextlib.closing(sqlite3.connect(find_passages(folder))) as file, file:
-        file.execute("UPDATE passage SET terms = ' nothing ' WHERE key = 3")
-        file.execute("UPDATE passage SET cues = 'q' WHERE kind = 'turn'")
-    assert "other words" in told(doctor(folder))
-    assert doctor(folder, fix=True).sound
-    assert doctor(folder).sound
-    assert everything(folder) == expected
 
 
 def test_what_the_tables_lost_is_made_again_from_the_journal_and_the_copies(

@@ -49,7 +49,7 @@ from reverie.stores.sqlite.rewriting import repair_file
 
 Severity = Literal["error", "warning", "note"]
 Part = Literal["database", "index", "files", "sessions", "folder"]
-Remedy = Literal["leftovers", "database", "words", "index", "vectors", "files", "forgetting"]
+Remedy = Literal["leftovers", "database", "index", "vectors", "files", "forgetting"]
 
 _NAMED = 20
 
@@ -445,12 +445,6 @@ class Doctor:
         if problems:
             return
         self._checked["changes"] = self.store.sequence()
-        if ids := tuple(self.store.find_stale_analyses()):
-            yield build_finding(
-                "words-outdated",
-                f"{count(len(ids), 'passage')} would be searched by other words than they have",
-                ids,
-            )
 
     def _check_secrets(self) -> Iterator[Finding]:
         """Report things that hold secrets, without the secrets."""
@@ -519,8 +513,6 @@ class Doctor:
                 case "database":
                     report = self.store.repair()
                     return [] if report is None else build_repair_findings(report)
-                case "words":
-                    self.store.refresh_analyses()
                 case "index":
                     self.index.rebuild()
                 case "vectors" if self.vectors is not None:
@@ -537,9 +529,7 @@ class Doctor:
 
 def _collect_remedies(findings: Sequence[Finding]) -> set[Remedy]:
     remedies = {each.remedy for each in findings if each.remedy is not None}
-    return (
-        remedies | {"index"} if remedies & {"database", "words"} else remedies
-    )  # the index follows the database
+    return remedies | {"index"} if "database" in remedies else remedies  # the index follows the database
 
 
 def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:

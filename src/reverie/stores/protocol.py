@@ -25,7 +25,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import SEARCHABLE, Analyse, CollectionStats, Passage, Searchable
+from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import (
@@ -541,21 +541,6 @@ class Store(Queries):
         where.add("it.sequence = ?", sequence)
         sql = f"SELECT {', '.join(MARKED)} FROM {self._name('journal')} WHERE {where}"
         return next((" ".join(map(str, row)) for row in self._connections.rows_now(sql, where.values)), None)
-
-    def find_stale_analyses(self) -> list[str]:
-        """Return the ids of passages whose stored words differ from what the analyzer makes of their texts."""
-        stale, after = [], 0
-        for subject in SEARCHABLE:
-            while found := self.live(subject, after=after):
-                stale += [value.id for passage, value in found if passage.analysis != self._analyse(value)]
-                after = found[-1][0].key
-            after = 0
-        return stale
-
-    def refresh_analyses(self) -> None:
-        """Analyse every text again."""
-        self._derived.clear()
-        self._derived.follow(self)
 
     @translating_damage()
     def read_unjournaled(self) -> Unjournaled:

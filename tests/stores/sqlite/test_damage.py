@@ -191,7 +191,6 @@ def read_everything(store: SQLiteStore) -> Iterator[object]:
         lambda: (store.journal(), store.journal(id=ids[0]), store.sequence()),
         lambda: (store.cursor("c"), store.count("n"), store.tombstones(["mark"])),
         store.check,
-        store.find_stale_analyses,
         lambda: change(store, make_turn(1), replace(make_turn(1), content="other")),
         lambda: add(store, make_turn(3)),
         store.repair,
