@@ -527,7 +527,7 @@ export interface SessionState {
 
 /** Options for shortening the window of a session; see Memory.dreams. */
 export interface SessionWindowInput {
-  kind: "read" | "compact" | "trim";
+  kind: "read" | "compact";
   keep?: number | null;
 }
 

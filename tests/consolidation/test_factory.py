@@ -189,7 +189,7 @@ def test_what_a_step_taught_is_a_plan_that_can_be_made_and_undone(clock: Movable
         (
             "nap",
             {},
-            "enrich, verify, tidy, preferences, promote, read, compact, trim, extract",
+            "enrich, verify, tidy, preferences, promote, read, compact, extract",
         ),
         ("read", {"session": "cli:1", "keep": -1}, "keep"),
     ],

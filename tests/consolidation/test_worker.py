@@ -200,7 +200,7 @@ def test_without_consolidation_the_window_is_cut_to_ten_and_nobody_is_asked(worl
 
     world.talk(11)
     (outcome,) = world.worker(never, memory_window=0).run_due().outcomes
-    assert (outcome.name, outcome.state, world.window) == ("trim", "applied", 10)
+    assert (outcome.name, outcome.state, world.window) == ("compact", "applied", 10)
     assert world.history == []
 
 

@@ -16,7 +16,6 @@ from reverie.llm.anthropic import AnthropicModel
 from reverie.llm.embedding import embedder_from_name
 from reverie.llm.openai import OllamaModel, OpenAIModel
 from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
-from reverie.llm.provider import RetryPolicy
 from tests.llm.server import (
     Script,
     cut,
@@ -49,8 +48,8 @@ def anthropic_at(script: Script, **more: object) -> Model:
 both = pytest.mark.parametrize("make", [openai_at, anthropic_at], ids=["openai", "anthropic"])
 
 
-def hasty(tries: int = 3) -> RetryPolicy:
-    return RetryPolicy(tries=tries, sleep=lambda seconds: None)
+def hurry(seconds: float) -> None:
+    """Wait for nothing."""
 
 
 def question(**more: object) -> ModelRequest:
@@ -125,7 +124,7 @@ def test_a_server_that_knows_no_schemas_is_told_in_words_and_not_tried_again(mak
 @both
 def test_a_request_that_is_wrong_in_every_form_is_refused_with_the_first_reason(make: Make) -> None:
     with serving(status(400, "the prompt is too long")) as script:
-        model = make(script, patience=hasty())
+        model = make(script, sleep=hurry)
         for schema in (None, SCHEMA):
             with pytest.raises(ModelRefused, match="the prompt is too long"):
                 model.answer(question(schema=schema))
@@ -166,7 +165,7 @@ def test_a_passing_failure_is_tried_again(make: Make) -> None:
     ]
     for failure in failures:
         with serving(failure, failure, says("Here.")) as script:
-            reply = make(script, patience=hasty()).answer(question())
+            reply = make(script, sleep=hurry).answer(question())
         assert (reply.text, reply.usage.requests, len(script.asked)) == ("Here.", 3, 3)
 
 
@@ -174,7 +173,7 @@ def test_a_passing_failure_is_tried_again(make: Make) -> None:
 def test_tries_are_bounded(make: Make) -> None:
     with serving(status(500, "out of order")) as script:
         with pytest.raises(ModelUnavailable, match=r"in 3 tries.*out of order"):
-            make(script, patience=hasty()).answer(question())
+            make(script, sleep=hurry).answer(question())
         assert len(script.asked) == 3
 
 
@@ -182,7 +181,7 @@ def test_tries_are_bounded(make: Make) -> None:
 @pytest.mark.parametrize("step", [slow(3, says("Late.")), dripping(3)], ids=["slow", "dripping"])
 def test_the_time_is_kept_whatever_the_server_does(make: Make, step: object) -> None:
     with serving(step) as script, pytest.raises(ModelUnavailable):  # type: ignore[arg-type]
-        make(script, patience=RetryPolicy()).answer(question(timeout_s=0.4))
+        make(script).answer(question(timeout_s=0.4))
 
 
 @both
@@ -215,7 +214,7 @@ def test_a_stream_that_breaks_off_after_it_began_is_not_begun_again(make: Make) 
     heard: list[str] = []
     with serving(cut) as script:
         with pytest.raises(ModelUnavailable, match="broke off"):
-            make(script, patience=hasty()).answer(question(), on_text=heard.append)
+            make(script, sleep=hurry).answer(question(), on_text=heard.append)
         assert len(script.asked) == (1 if heard else 3)
 
 
@@ -318,7 +317,6 @@ def test_a_function_is_a_model() -> None:
 
 def test_pauses_grow_and_never_pass_the_end() -> None:
     pauses: list[float] = []
-    patience = RetryPolicy(tries=6, sleep=pauses.append)
     with serving(status(500)) as script, pytest.raises(ModelUnavailable):
-        openai_at(script, patience=patience).answer(question(timeout_s=60.0))
-    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0]
+        openai_at(script, sleep=pauses.append).answer(question(timeout_s=60.0))
+    assert pauses == [0.5, 1.0]

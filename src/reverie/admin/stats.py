@@ -71,7 +71,7 @@ class Stats(ScopeStats):
 
 
 FAILURES = (
-    *("files", "learn", "worker", "read", "compact", "trim"),
+    *("files", "learn", "worker", "read", "compact"),
     *(f"dream.{name}" for name in ("enrich", "verify", "tidy", "preferences", "promote", "dream")),
     *(f"model.{name}" for name in ("read", "compact", "enrich", "extract", "tidy", "preferences", "verify")),
 )

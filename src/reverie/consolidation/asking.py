@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.resources import files
 
@@ -23,7 +23,7 @@ from reverie.domain.errors import (
     ModelTimeout,
     StoreError,
 )
-from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage, find_known_model
+from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request
 from reverie.stores.telemetry import ask_model
@@ -69,19 +69,19 @@ class ModelAsker:
     def __init__(self, writer: StoreWriter, *, settings: Settings, model: Model | None) -> None:
         self.model = model
         self.name = "" if model is None else model.name
-        self._writer = writer
-        self._settings = settings
+        self.writer = writer
+        self.settings = settings
 
     def ask(self, request: ModelRequest) -> ModelReply | ModelFailure:
         """Ask the model. A failure is counted, logged and returned, never raised."""
         if self.model is None:
             return NO_MODEL
-        limit = self._settings.monthly_tokens
+        limit = self.settings.monthly_tokens
         if limit is not None and self.read_usage().tokens >= limit:
             return ModelFailure(why=f"{LIMIT}: {limit:,}, see the setting `monthly_tokens`")
         try:
-            request = redact_request(request, self._settings.redactor)
-            reply = ask_model(self._settings, self.model, request)
+            request = redact_request(request, self.settings.redactor)
+            reply = ask_model(self.settings, self.model, request)
         except ModelError as error:
             why = str(error)[:_LONGEST_WHY]  # a server may repeat the whole request
             why = f"{TIMEOUT}{why}" if isinstance(error, ModelTimeout) else why
@@ -89,31 +89,29 @@ class ModelAsker:
             self.count(f"model.{request.purpose}.failed")
             return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
         usage = reply.usage
-        if usage.cost is None and (known := find_known_model(self.name)) is not None:
-            usage = known.add_cost(usage)
         micros = round((usage.cost or 0) * 1e6)
         values = (usage.requests, usage.input_tokens, usage.output_tokens, micros)
-        month = f"{self._writer.clock():%Y-%m}"
+        month = f"{self.writer.clock():%Y-%m}"
         self.count(**{f"model.{month}.{name}": n for name, n in zip(_USAGE, values, strict=True) if n})
-        return replace(reply, usage=usage)
+        return reply
 
     def read_usage(self) -> MonthUsage:
         """Return what the requests of this month cost."""
-        month = f"{self._writer.clock():%Y-%m}"
-        counts = [self._writer.store.count(f"model.{month}.{name}") for name in _USAGE]
+        month = f"{self.writer.clock():%Y-%m}"
+        counts = [self.writer.store.count(f"model.{month}.{name}") for name in _USAGE]
         return MonthUsage(month, counts[0], counts[1], counts[2], counts[3] / 1e6)
 
     def is_trusted(self) -> bool | None:
         """Return whether the model is believed without controls; None if nothing is known of it."""
         return {_BELIEVED: True, _DENIED: False, _FAILED: False}.get(
-            self._writer.store.cursor(TRUST + self.name) or ""
+            self.writer.store.cursor(TRUST + self.name) or ""
         )
 
     def note_belief(self, *, is_believed: bool) -> None:
         """Store whether the model was believed in a dream; one that has failed its exam stays so."""
         found = _BELIEVED if is_believed else _DENIED
-        if self._writer.store.cursor(TRUST + self.name) not in (found, _FAILED):
-            self._writer.commit([], cursors={TRUST + self.name: found})
+        if self.writer.store.cursor(TRUST + self.name) not in (found, _FAILED):
+            self.writer.commit([], cursors={TRUST + self.name: found})
 
     def take_exam(self, view: PassInput) -> ExamReport:
         """Let the model take the exam, in four requests, and store the result. If it passes, it is believed again.
@@ -145,14 +143,14 @@ class ModelAsker:
             rows.append(ExamRow(kind, found + missed, found, taken + denied, taken))
         accepted, believed = (sum(row.accepted for row in rows), sum(row.believed for row in rows))
         is_passed = accepted >= MIN_TRUE and believed <= MAX_FALSE
-        self._writer.commit([], cursors={TRUST + self.name: _BELIEVED if is_passed else _FAILED})
+        self.writer.commit([], cursors={TRUST + self.name: _BELIEVED if is_passed else _FAILED})
         return ExamReport(model=self.name, at=view.now, rows=tuple(rows), is_passed=is_passed, usage=usage)
 
     def count(self, *names: str, **counts: int) -> None:
         """Count failures, or add to other counters; what cannot be counted is logged."""
         counts |= dict.fromkeys(names, 1)
         try:
-            self._writer.commit([], counts=counts)
+            self.writer.commit([], counts=counts)
         except StoreError as error:
             _log.warning("%s could not be counted: %s", ", ".join(counts), error)
 

@@ -20,11 +20,11 @@ from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run
 from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, VERIFIED, InputGatherer, Pass, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
 from reverie.consolidation.passes import verify
-from reverie.consolidation.values import Plan, build_cursor_name, select_groups
+from reverie.consolidation.values import Plan, PlanRecords, build_cursor_name, select_groups
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
-from reverie.domain.record import Origin, Record, validate_choice
+from reverie.domain.record import Origin, validate_choice
 from reverie.domain.text.validation import validate_count, validate_raw_text
 from reverie.llm.protocol import Model, TokenUsage
 from reverie.repositories.records import NewRecord
@@ -48,7 +48,7 @@ class Dreams(Inbox):
         writer: StoreWriter,
         *,
         settings: Settings,
-        plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
+        plan_records: PlanRecords,
         model: Model | None = None,
         profile: Path | None = None,
     ) -> None:
@@ -63,9 +63,7 @@ class Dreams(Inbox):
         self._clock = writer.clock
         self._settings = settings
         self._asker = ModelAsker(self._writer, settings=settings, model=model)
-        self._gatherer = InputGatherer(
-            writer, self._asker, settings=settings, plan_records=plan_records, profile=profile
-        )
+        self._gatherer = InputGatherer(self._asker, plan_records, profile)
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -84,9 +82,9 @@ class Dreams(Inbox):
 
         Args:
             name: `enrich`, `verify`, `tidy`, `preferences` or `promote`; `dream` for all of them as one plan; `read`
-                for the new turns of a session, `compact` or `trim` for its window; `extract` for the findings,
+                for the new turns of a session, `compact` for its window; `extract` for the findings,
                 insights and lessons in the output of a step of work.
-            session: Session that is read or whose window is shortened, for `read`, `compact` and `trim`.
+            session: Session that is read or whose window is shortened, for `read` and `compact`.
             keep: How many of its turns stay, 0 or more; None takes what the settings say.
             output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and
                 only the first 4,000 are read.
@@ -138,7 +136,7 @@ class Dreams(Inbox):
         """Return the plan of a pass over one session.
 
         Args:
-            name: `read`, `compact` or `trim`.
+            name: `read` or `compact`.
             session: The session.
             keep: How many of its turns stay; None takes what the settings say.
             is_asking: Whether the model is asked.
@@ -243,7 +241,7 @@ class Dreams(Inbox):
 
         Args:
             session: The session.
-            kind: `read`, which also reads its new turns for what is to be remembered, `compact` or `trim`.
+            kind: `read`, which also reads its new turns for what is to be remembered, or `compact`.
             keep: How many turns stay, 0 or more; None takes what the settings say.
             dry_run: Whether to plan only.
             is_asking: Whether the model is asked.

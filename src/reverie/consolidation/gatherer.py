@@ -25,6 +25,7 @@ from reverie.consolidation.values import (
     CLAIMS,
     PassInput,
     Plan,
+    PlanRecords,
     WindowInput,
     apply_changes,
     build_cursor_name,
@@ -48,10 +49,8 @@ from reverie.domain.scope import visible_scopes
 from reverie.domain.text.timestamps import parse_time
 from reverie.domain.text.validation import validate_count
 from reverie.llm.protocol import find_known_model
-from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.protocol import iter_rows_forwards
-from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
@@ -139,14 +138,13 @@ PASSES = {
         Pass(tidy.PROMOTE, tidy.promote, setting="promotion_enabled"),
         Pass(read.NAME, read.read, "session"),
         Pass(compact.NAME, compact.compact, "session"),
-        Pass(compact.TRIM, compact.trim, "session"),
         Pass(drafts.EXTRACT_NAME, drafts.extract, "output"),
     )
 }
 """The passes by name."""
 
 
-WindowKind = Literal["read", "compact", "trim"]
+WindowKind = Literal["read", "compact"]
 
 _COUNTS = (
     *("importance", "confidence", "seen_count", "last_seen_at", "updated_at", "references", "pinned"),
@@ -182,27 +180,12 @@ class ReadingState(NamedTuple):
 class InputGatherer:
     """Reads the input of passes from a store. Safe to use from several threads."""
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        asker: ModelAsker,
-        *,
-        settings: Settings,
-        plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
-        profile: Path | None = None,
-    ) -> None:
-        """Create a gatherer.
-
-        Args:
-            asker: Knows the name of the model, and whether it is believed without controls.
-            plan_records: Returns the changes that saving records would make.
-            profile: Folder of the user's own prompts; None for those that ship.
-        """
+    def __init__(self, asker: ModelAsker, plan_records: PlanRecords, profile: Path | None) -> None:
+        """Create a gatherer for the store and the model of an asker; the arguments are those of `Dreams`."""
         self._asker = asker
-        self._store = writer.store
-        self._clock = writer.clock
-        self._new_id = writer.new_id
-        self._settings = settings
+        self._settings = asker.settings
+        self._store = asker.writer.store
+        self._clock = asker.writer.clock
         self._plan_records = plan_records
         self._profile = profile
         self._without_drafts = 0  # number of a journal entry before which there are no drafts to consider
@@ -215,7 +198,7 @@ class InputGatherer:
             promotion_min_confidence=self._settings.promotion_min_confidence,
             read_prompt=self._read_prompt,
             is_trusted=self._asker.is_trusted(),
-            new_id=self._new_id,
+            new_id=self._asker.writer.new_id,
             plan_records=self._plan_records,
         )
 
@@ -285,7 +268,7 @@ class InputGatherer:
         window, state = self._settings.memory_window, overview.state
         length = overview.turns - state.window_start
         if window == 0:
-            return "trim" if length > WINDOW_WITHOUT_CONSOLIDATION else None
+            return "compact" if length > WINDOW_WITHOUT_CONSOLIDATION else None
         if length > window:
             return "compact" if state.scope else "read"
         if self._settings.compaction_enabled and length > self._settings.compaction_keep:
@@ -301,7 +284,7 @@ class InputGatherer:
 
         Args:
             session: The session.
-            kind: `read`, `compact` or `trim`.
+            kind: `read` or `compact`.
             keep: About how many turns stay, 0 or more; None takes what the settings say.
             is_read: Whether a model reads the turns. Otherwise they are only told in `HISTORY.md`, and stay unread.
 
@@ -317,7 +300,7 @@ class InputGatherer:
         turns = self._store.turns(session=session, start=state.window_start)
         window = self._settings.memory_window
         if kind != read.NAME:
-            kept = WINDOW_WITHOUT_CONSOLIDATION if kind == "trim" else self._settings.compaction_keep
+            kept = self._settings.compaction_keep if window else WINDOW_WITHOUT_CONSOLIDATION
             start, older = _find_leaving(state, turns, kept if keep is None else keep)
             return WindowInput(state=state, older=tuple(older), start=start)
         told = self.read_told(session)

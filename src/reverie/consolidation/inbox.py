@@ -30,6 +30,7 @@ from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.record import Record, validate_choice
 from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.domain.text.validation import validate_raw_text
 from reverie.llm.protocol import TokenUsage
 from reverie.stores.codec import TABLES, UnreadableRow, decode_value, to_document
 from reverie.stores.protocol import Store
@@ -234,10 +235,9 @@ class Inbox:
         Raises:
             InvalidInput: it is too large to wait.
         """
-        waiting = self._prepare(replace(plan, proposals=()))
+        text = self._encode(self._group(replace(plan, proposals=())))
         cursors = {**self._build_proposals(plan), **self._find_old()}
-        if waiting.groups or not plan.proposals:
-            text = _encode(waiting)
+        if plan.steps or not plan.proposals:
             if len(text) > LARGEST:
                 raise InvalidInput(
                     f"The plan {plan.id} has {len(text):,} characters, at most {LARGEST:,} can wait. Apply it at once."
@@ -245,37 +245,18 @@ class Inbox:
             cursors[_PLAN + plan.id] = text
         self._writer.commit([], cursors=cursors)
         self._note([PassOutcome.from_plan(plan, "waiting")])
-        return waiting
+        return _decode(text)
 
     def _build_proposals(self, plan: Plan) -> dict[str, str | None]:
         """Return the cursors that store the proposals of a plan, to be committed with its changes."""
         waiting = [
-            self._prepare(Plan(id=step.edit.id, name=PROPOSAL, made_at=plan.made_at, steps=(step,)))
+            self._group(Plan(id=step.edit.id, name=PROPOSAL, made_at=plan.made_at, steps=(step,)))
             for step in plan.proposals
         ]
-        return {_PLAN + each.id: _encode(each) for each in waiting}
+        return {_PLAN + each.id: self._encode(each) for each in waiting}
 
-    def _prepare(self, plan: Plan) -> WaitingPlan:
-        """Return a plan as it waits, with secrets replaced."""
-        redactor = get_redactor(self._store)
-        steps = []
-        for step in plan.steps:
-            after = step.edit.after
-            after = None if after is None else redact_value(after, redactor, known=True)
-            edit = Change(before=step.edit.before, after=after)
-            steps.append(replace(step, edit=edit, why=redactor.text(step.why)))
-        refused = tuple(
-            Rejection(what=redactor.text(each.what), why=redactor.text(each.why)) for each in plan.refused
-        )
-        notes, failed = tuple(map(redactor.text, plan.notes)), redactor.text(plan.failed)
-        plan = replace(
-            plan,
-            steps=tuple(steps),
-            refused=refused,
-            notes=notes,
-            failed=failed,
-            skipped=redactor.text(plan.skipped),
-        )
+    def _group(self, plan: Plan) -> WaitingPlan:
+        """Return a plan as it waits."""
         expected = {name: self._store.cursor(name) for name in plan.cursors}
         groups = tuple(StepGroup(steps=steps) for steps in group_steps(plan.steps))
         return WaitingPlan(plan=plan, groups=groups, expected=expected)
@@ -343,8 +324,7 @@ class Inbox:
             Conflict: a group is decided already, or what it would change has changed since: reject it.
         """
         validate_choice(verdict, get_args(Verdict), name="verdict")
-        if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
-            raise InvalidInput(f"reason is {reason!r}: pass a text of at most {_LONGEST_REASON} characters")
+        reason = validate_raw_text(reason, name="reason", longest=_LONGEST_REASON, empty=True).strip()
         stored = self._read(id)
         waiting = _decode(stored)
         record, plan = waiting.record, waiting.plan
@@ -352,13 +332,12 @@ class Inbox:
         wanted = tuple(is_open) if groups is None else tuple(sorted(set(groups)))
         if refused := [number for number in wanted if number not in is_open]:
             raise Conflict(f"group {refused[0]} of the plan {id!r} is not open: read the plan again")
-        reason = get_redactor(self._store).text(reason.strip()) if verdict == "reject" else ""
-        decided = [
-            replace(group, state=_STATES[verdict], reason=reason) if number in wanted else group
-            for number, group in enumerate(waiting.groups)
-        ]
+        decided = [*waiting.groups]
+        for number in wanted:
+            why = reason if verdict == "reject" else ""
+            decided[number] = replace(decided[number], state=_STATES[verdict], reason=why)
         after = replace(waiting, groups=tuple(decided))
-        cursors: dict[str, str | None] = {_PLAN + id: _encode(after)}
+        cursors: dict[str, str | None] = {_PLAN + id: self._encode(after)}
         if verdict == "reject":
             keys = [build_group_key(waiting.groups[number].steps) for number in wanted]
             rejected = (self._store.cursor(_REJECTED) or "").split()
@@ -368,15 +347,13 @@ class Inbox:
             unchanged = [each for each in plan.cursors if self._store.cursor(each) == waiting.expected[each]]
             cursors |= {each: plan.cursors[each] for each in unchanged}
         edits = [step.edit for number in wanted for step in waiting.groups[number].steps]
-        if verdict != "accept":
-            edits = []
-        elif record is not None:
+        if record is not None:
             confidence = max(record.confidence, _ACCEPTED_CONFIDENCE)
             at = max(self._writer.clock(), record.updated_at)
             edits = [Change(before=None, after=replace(record, confidence=confidence, updated_at=at))]
         writer = self._writer if record is None else self._writer.acting(actor)
         entries = writer.commit(
-            edits,
+            edits if verdict == "accept" else [],
             operation="dream" if record is None else "accept",
             reference=f"{plan.name} {plan.id}",
             cursors=cursors,
@@ -390,6 +367,33 @@ class Inbox:
             state = "waiting" if after.open else "applied" if has_applied else "rejected"
             self._note([PassOutcome.from_plan(plan, state, batch=batch)])
         return replace(after, groups=tuple(decided))
+
+    def _encode(self, waiting: WaitingPlan) -> str:
+        """Return a plan as JSON, with secrets replaced."""
+        plan, redactor = waiting.plan, get_redactor(self._store)
+
+        def encode_step(step: PlanStep) -> list[Any]:
+            before, after = step.edit.before, step.edit.after
+            after = None if after is None else redact_value(after, redactor, known=True)
+            values = [_encode_value(each) for each in (before, after)]
+            return [step.edit.subject, *values, redactor.text(step.why), step.sources]
+
+        texts = {name: getattr(plan, name) for name in _TEXTS}
+        texts["refused"] = [[each.what, each.why] for each in plan.refused]
+        fields = {
+            "id": plan.id,
+            "name": plan.name,
+            "made_at": format_time(plan.made_at),
+            "usage": [plan.usage.requests, plan.usage.input_tokens, plan.usage.output_tokens],
+            "groups": [
+                [each.state, redactor.text(each.reason), [*map(encode_step, each.steps)]]
+                for each in waiting.groups
+            ],
+            "cursors": dict(plan.cursors),
+            "expected": waiting.expected,
+            **redactor.json_value(json.loads(json.dumps(texts))),
+        }
+        return json.dumps(fields, ensure_ascii=False)
 
 
 # -- erasure -------------------------------------------------------------------------------------------
@@ -434,27 +438,7 @@ def _iter_texts(value: Any) -> Iterator[str]:
 # -- as the store keeps them ---------------------------------------------------------------------------
 
 
-_PLAIN = ("id", "name", "notes", "skipped", "failed")
-
-
-def _encode(waiting: WaitingPlan) -> str:
-    """Return a plan as JSON."""
-    plan = waiting.plan
-
-    def encode_step(step: PlanStep) -> list[Any]:
-        values = [_encode_value(each) for each in (step.edit.before, step.edit.after)]
-        return [step.edit.subject, *values, step.why, step.sources]
-
-    fields = {
-        **{name: getattr(plan, name) for name in _PLAIN},
-        "made_at": format_time(plan.made_at),
-        "usage": [plan.usage.requests, plan.usage.input_tokens, plan.usage.output_tokens],
-        "groups": [[each.state, each.reason, [*map(encode_step, each.steps)]] for each in waiting.groups],
-        "refused": [[each.what, each.why] for each in plan.refused],
-        "cursors": dict(plan.cursors),
-        "expected": waiting.expected,
-    }
-    return json.dumps(fields, ensure_ascii=False)
+_TEXTS = ("notes", "skipped", "failed")
 
 
 def _encode_value(value: Value | None) -> Any:
@@ -475,7 +459,7 @@ def _decode(text: str) -> WaitingPlan:
         )
         requests, read, written = fields["usage"]
         plan = Plan(
-            **{name: fields[name] for name in _PLAIN},
+            **{name: fields[name] for name in ("id", "name", *_TEXTS)},
             made_at=parse_time(fields["made_at"]),
             steps=tuple(step for group in groups for step in group.steps),
             refused=tuple(Rejection(what=what, why=why) for what, why in fields["refused"]),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from reverie.consolidation.answers import to_ids
 from reverie.domain.change import Change
@@ -26,6 +26,9 @@ from reverie.llm.protocol import TokenUsage
 from reverie.repositories.records import NewRecord
 
 T = TypeVar("T")
+
+PlanRecords: TypeAlias = Callable[[Sequence[NewRecord | Record]], Sequence[Change]]
+"""Function that returns the changes that saving records would make."""
 
 _log = logging.getLogger("reverie")
 
@@ -325,7 +328,7 @@ class PassInput:
     promotion_min_confidence: float = 0.75
     read_prompt: Callable[[str], str] = lambda name: ""
     new_id: NewId = generate_id
-    plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]] = lambda records: ()
+    plan_records: PlanRecords = lambda records: ()
 
     def get_window(self) -> WindowInput:
         """Return the session that a window pass is about."""

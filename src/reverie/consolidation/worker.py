@@ -19,16 +19,15 @@ from reverie.consolidation.dreams import ALL, Dreams
 from reverie.consolidation.gatherer import ACTOR, DREAM, WindowKind
 from reverie.consolidation.inbox import PassOutcome
 from reverie.consolidation.pair_judge import PairJudge
+from reverie.consolidation.values import PlanRecords
 from reverie.context.window import build_remembered_cursor
-from reverie.domain.change import Change
 from reverie.domain.conversation import SessionOverview
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable, quote_value
-from reverie.domain.record import Record, validate_choice
+from reverie.domain.record import validate_choice
 from reverie.domain.text.timestamps import Clock, compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_values
 from reverie.llm.protocol import Model
-from reverie.repositories.records import NewRecord
 from reverie.settings import Settings, Thinking
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
@@ -103,7 +102,7 @@ class Worker(Dreams):
         writer: StoreWriter,
         *,
         settings: Settings,
-        plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
+        plan_records: PlanRecords,
         model: Model | None = None,
         profile: Path | None = None,
         judge: PairJudge | None = None,
@@ -325,8 +324,9 @@ class Worker(Dreams):
 
     def _shorten_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Shorten a window; the model takes part only if nobody has to be asked, and it has not failed lately."""
-        is_paused = self._gatherer.read_state(session).is_paused(self._clock())
-        return [self.run_window(session, kind, is_asking=self.thinking == "tidy" and not is_paused)]
+        is_asking = self.thinking == "tidy" and self._settings.memory_window > 0
+        is_asking = is_asking and not self._gatherer.read_state(session).is_paused(self._clock())
+        return [self.run_window(session, kind, is_asking=is_asking)]
 
     def _read_session(self, session: str) -> list[PassOutcome]:
         """Read a session; with `thinking = ask` what is learned waits for the owner. A failure is told by rule."""

@@ -6,7 +6,6 @@ parameter is tried again.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import threading
@@ -17,14 +16,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http.client import HTTPException
 from importlib.resources import files
 from typing import Any, ClassVar, TypeVar
 
 from reverie.domain.errors import ModelRefused, ModelTimeout, ModelUnavailable
 from reverie.domain.text.validation import validate_address
-from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, OnText, find_known_model
+from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, OnText
 
 T = TypeVar("T")
 
@@ -34,8 +33,9 @@ T = TypeVar("T")
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """HTTP status codes after which another try may succeed."""
 
-LONGEST_PAUSE_S = 8.0
+TRIES = 3
 _FIRST_PAUSE_S = 0.5
+"""Pause after the first try, unless the server names another; each further one doubles it."""
 
 
 class RetryableError(Exception):
@@ -53,28 +53,6 @@ class RetryableError(Exception):
 
 class AttemptTimeout(RetryableError):
     """A try that took too long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """Number of the tries of a request, and the pauses between them.
-
-    Attributes:
-        tries: Most tries, 1 or more.
-        sleep: Waits for some seconds; tests pass their own.
-    """
-
-    tries: int = 3
-    sleep: Callable[[float], None] = time.sleep
-
-    def compute_pause(self, number: int, failure: RetryableError) -> float:
-        """Return the seconds to wait after a try of a number, from 1: what the server wishes, or longer each time.
-
-        Pauses double from half a second to eight.
-        """
-        if failure.after_s is not None:
-            return failure.after_s
-        return min(LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (number - 1))
 
 
 class StreamRelay:
@@ -226,7 +204,7 @@ class ProviderModel(ABC):
         model: Name of the model, as the server knows it.
         base_url: Address of the server; None for the provider's.
         api_key: The key; None for a server that asks for none.
-        patience: Tries and pauses of a request.
+        sleep: Waits for some seconds; tests pass their own.
     """
 
     provider: ClassVar[str]
@@ -237,12 +215,12 @@ class ProviderModel(ABC):
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        patience: RetryPolicy | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = f"{self.provider}:{model}"
         self._model = model
         self._server = self._connect(base_url, api_key)
-        self._patience = patience or RetryPolicy()
+        self._sleep = sleep
         self._takes_schemas = True
         self._left_out: frozenset[str] = frozenset()
 
@@ -251,31 +229,30 @@ class ProviderModel(ABC):
         relay = StreamRelay(on_text)
         ends_at = time.monotonic() + request.timeout_s
         try:
-            reply = call_with_deadline(request.timeout_s, lambda: self._try(request, ends_at, relay))
+            return call_with_deadline(request.timeout_s, lambda: self._try(request, ends_at, relay))
         except AttemptTimeout as error:
             raise ModelTimeout(f"{self.name} gave no answer within {request.timeout_s:g} s") from error
         finally:
             relay.is_closed = True
-        known = find_known_model(self.name)
-        return reply if known is None else replace(reply, usage=known.add_cost(reply.usage))
 
     def _try(self, request: ModelRequest, ends_at: float, relay: StreamRelay) -> ModelReply:
         """Answer a request, and repeat it after a failure that may pass. Nothing is said twice to a listener."""
-        for number in itertools.count(1):
+        for number in range(1, TRIES + 1):
             try:
                 reply = self._answer_once(request, ends_at - time.monotonic(), relay)
                 return replace(reply, usage=replace(reply.usage, requests=number))
             except RetryableError as failure:
                 if relay.has_begun:
                     raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
-                pause = self._patience.compute_pause(number, failure)
-                if number == self._patience.tries or pause >= ends_at - time.monotonic():
+                wished = failure.after_s
+                pause = _FIRST_PAUSE_S * 2 ** (number - 1) if wished is None else wished
+                if number == TRIES or pause >= ends_at - time.monotonic():
                     if isinstance(failure, AttemptTimeout):
                         raise
                     raise ModelUnavailable(
                         f"{self.name} gave no answer in {number} tries: {failure}"
                     ) from failure
-                self._patience.sleep(pause)
+                self._sleep(pause)
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,9 @@ def trace_request(
 def ask_model(
     settings: Settings, model: Model, request: ModelRequest, *, on_text: OnText | None = None
 ) -> ModelReply:
-    """Ask a model within a span; errors are those of `Model.answer`."""
+    """Ask a model within a span, and add the cost if its price is known; errors are those of `Model.answer`."""
+    from reverie.llm.protocol import find_known_model  # here: most programs ask no model
+
     with trace_model(settings, "chat", model.name) as span:
         reply = model.answer(request, on_text=on_text)
         span.set("reverie.purpose", request.purpose)
@@ -144,7 +147,8 @@ def ask_model(
             said = [(message.role, message.content) for message in request.messages]
             span.set_content("gen_ai.input.messages", _describe_messages(said))
             span.set_content("gen_ai.output.messages", _describe_messages([("assistant", reply.text)]))
-        return reply
+        known = find_known_model(model.name) if reply.usage.cost is None else None
+        return reply if known is None else replace(reply, usage=known.add_cost(reply.usage))
 
 
 def require_telemetry() -> None:

@@ -1,4 +1,4 @@
-"""Compaction and trimming: the window of a session moves, with or without a summary of the turns that leave it.
+"""Compaction: the window of a session moves, with or without a summary of the turns that leave it.
 
 Turns are never deleted: the window moves, and the turns stay stored and searchable. Without a model, or when
 it fails, the window moves all the same, as in golemcore.
@@ -19,7 +19,6 @@ from reverie.domain.text import escaping, validation
 from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
 NAME = "compact"
-TRIM = "trim"
 PROMPT = "compact.md"
 
 CHARACTERS_PER_TOKEN = 3.5
@@ -74,15 +73,6 @@ def compact(view: PassInput) -> Flow[Plan]:
     why = f"summary of {leaving}" if summary else f"{leaving} ({note})"
     step = window.move(why=why, summary=after.summary, metadata=after.metadata)
     return view.build_plan(NAME, steps=(step,), notes=() if summary else (note,), usage=usage)
-
-
-def trim(view: PassInput) -> Flow[Plan]:
-    """Move the beginning of the window without a summary. The turns stay stored."""
-    yield from ()
-    window = view.get_window()
-    if not window.is_moving:
-        return view.build_plan(TRIM, skipped="the window is short enough")
-    return view.build_plan(TRIM, steps=(window.move(),))
 
 
 def _read_summary(reply: ModelReply, sources: Sequence[str]) -> tuple[str, str]:
