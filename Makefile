@@ -79,8 +79,8 @@ bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25
 scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one; CLUSTER=FOLDER keeps it, to go on later.
 	$(BIN)/python -m benchmarks.scale --records $(or $(RECORDS),10000) --memories $(or $(MEMORIES),100) $(if $(CLUSTER),--cluster $(CLUSTER))
 
-load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 or REQUESTS=100000 for longer, PAUSE=1 for connections that wait a second between requests.
-	@REVERIE_LOAD_SECONDS=$(or $(SECONDS),60) REVERIE_LOAD_REQUESTS=$(REQUESTS) REVERIE_LOAD_PAUSE=$(PAUSE) $(BIN)/python -m pytest -q -s tests/system/load
+load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 for longer, PAUSE=1 for connections that wait a second between requests.
+	@REVERIE_LOAD_SECONDS=$(or $(SECONDS),60) REVERIE_LOAD_PAUSE=$(PAUSE) $(BIN)/python -m pytest -q -s tests/system/test_load.py
 
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 to vary.
 	REVERIE_NIGHTS=$(or $(NIGHTS),1000) REVERIE_SEED=$(or $(SEED),1) $(BIN)/python -m pytest -q -s tests/system/nights
