@@ -201,10 +201,12 @@ def worker(context: CommandContext, /, model: str | None, once: bool) -> None:
 
     place = context.resolve_place()
     with log_to_stderr(debug=context.debug), _stop_on_signals() as stop:
-        output.print_message(f"Working for {context.describe_place()}", quiet=context.quiet or once)
-        if is_database(place) and (address := parse_postgres_url(place)).is_whole_database:
-            _work_for_database(context, address, model, stop, once=once)
+        whole = parse_postgres_url(place) if is_database(place) else None
+        if whole is not None and whole.is_whole_database:
+            output.print_message(f"Working for all memories in {whole.database}", quiet=context.quiet or once)
+            _work_for_database(context, whole, model, stop, once=once)
             return
+        output.print_message(f"Working for {context.describe_place()}", quiet=context.quiet or once)
         with context.memory(model=model) as memory:
             repeat(lambda: bool(memory.dreams.run_due().outcomes), stop, once=once)
 

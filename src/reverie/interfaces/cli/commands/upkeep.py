@@ -126,7 +126,7 @@ def stats(context: CommandContext, /, scope: str | None) -> None:
     numbers = to_json_value(counted)
     numbers = {name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL}
     if "path" in numbers:
-        numbers = {"folder": numbers.pop("path"), **numbers}
+        numbers = {"folder": numbers.pop("path") or context.describe_place(), **numbers}
     rows = ((name, output.format_field(value) or "-") for name, value in numbers.items())
     output.print_listing(context, rows, numbers)
 
