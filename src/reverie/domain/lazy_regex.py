@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, cast
 
 
@@ -26,12 +26,6 @@ class _LazyPattern:
 def defer_regex(source: str, flags: int = 0) -> re.Pattern[str]:
     """Return a pattern that is compiled when it is first used. The `re` of its matches is another object."""
     return cast("re.Pattern[str]", _LazyPattern(source, flags))
-
-
-@lru_cache(maxsize=512)
-def compile_pattern(pattern: str, case: bool) -> re.Pattern[str]:
-    """Return the compiled pattern, from a cache."""
-    return re.compile(pattern, 0 if case else re.IGNORECASE)
 
 
 def parse_word_set(text: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reverie.domain.similarity.grounding import Evidence, find_new_specifics, find_unsaid
+from reverie.domain.similarity.grounding import Evidence, find_lost, find_new_specifics, find_unsaid
 
 CASES = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 
@@ -29,3 +29,9 @@ def test_a_new_name_command_or_time_is_no_rewording() -> None:
     for text in ("Ada and Mallory like tea", "Ada likes `rm`", "Ada likes tea at 17:00"):
         assert find_new_specifics(["Ada likes tea and coffee"], text)
     assert not find_new_specifics(["Ada likes tea", "Ada likes coffee"], "Ada is fond of tea and coffee")
+
+
+def test_a_merge_names_what_it_lost() -> None:
+    for source, merged, missing in CASES["lost"]:
+        assert find_lost(source, merged) == list(filter(None, missing.split("|"))), source
+        assert not find_lost(source, f"{source}\n{merged}")

@@ -17,8 +17,8 @@ from typing import Any
 from evaluation.measures.scripted_verifier import answer_check, collect_strings
 
 from reverie.domain.errors import ModelUnavailable
+from reverie.domain.similarity.grounding import find_lost
 from reverie.domain.text import validation
-from reverie.domain.text.specifics import extract_specifics
 from reverie.llm.protocol import ModelReply, ModelRequest, OnText, TokenUsage
 
 _RECORD = re.compile(r"^\[(K\d+)\] (NEW )?\((.*?)\): (.*)$", re.MULTILINE)
@@ -181,11 +181,10 @@ def find_merges(records: Sequence[Shown]) -> list[tuple[Any, Sequence[str]]]:
         if one.id in taken or not numbers or not others:
             continue
         other = others[0]
-        a, b = extract_specifics(one.text), extract_specifics(other.text)
         content = join_texts([one, other])
-        for shorter, longer, text in ((a, b, other.text), (b, a, one.text)):
-            if not shorter.find_missing_from(longer):
-                content = text
+        for shorter, longer in ((one.text, other.text), (other.text, one.text)):
+            if not find_lost(shorter, longer):
+                content = longer
                 break
         taken |= {one.id, other.id}
         found.append((content, [one.id, other.id]))

@@ -16,7 +16,7 @@ from reverie.consolidation.values import PassInput, Plan, PlanStep, build_cursor
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Kind, Record, merge_tags, validate_record
-from reverie.domain.similarity.grounding import Evidence, find_unsaid
+from reverie.domain.similarity.grounding import Evidence, find_lost, find_unsaid
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
 from reverie.domain.text.specifics import Specifics, extract_specifics
@@ -122,10 +122,10 @@ def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record
 
 
 def _explain_refusal(builder: PlanBuilder, note: Record, records: Sequence[Record]) -> str:
-    known = extract_specifics(note.content)
-    together = extract_specifics("\n".join(record.content for record in records))
-    if missing := known.find_missing_from(together):
-        return f"it would lose: {', '.join(sorted(missing))}"
+    text = "\n".join(record.content for record in records)
+    known, together = extract_specifics(note.content), extract_specifics(text)
+    if lost := find_lost(note.content, text):
+        return f"it would lose: {', '.join(lost)}"
     length = sum(len(record.content) for record in records)
     if length > 2 * len(note.content) + _SLACK * len(records):
         return f"it would be longer than the note is: {length:,} characters"

@@ -33,7 +33,7 @@ from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, explain_mismatch, is_current, list_left_out
 from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
-from reverie.domain.similarity.grounding import extract_content, find_new_specifics, is_among
+from reverie.domain.similarity.grounding import find_lost, find_new_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.specifics import extract_specifics
@@ -507,11 +507,7 @@ class HeadlineWriter:
         record = self._records.get(id)
         if record is None:
             return True  # another check says that it is not live
-        if extract_specifics(record.content).denied - extract_specifics(content).denied:
-            return False
-        words, told = extract_content(record.content), extract_content(content)
-        known = sum(is_among(word, told) for word in words)
-        return known >= _TOLD_SHARE * len(words) and not find_new_specifics([content], record.content)
+        return not find_lost(record.content, content, least=_TOLD_SHARE)
 
     def _refuse(self, parts: Sequence[str], why: str) -> None:
         self._builder.refuse(_describe(parts), why, protects=parts)

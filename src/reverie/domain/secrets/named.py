@@ -10,21 +10,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import compile_pattern, defer_regex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.rules import (
     Span,
     get_pattern,
     get_words,
-    is_date,
-    is_hex,
+    has_form,
     is_mixed,
-    is_number,
-    is_path,
     is_placeholder,
     is_random,
-    is_snake,
     is_strong,
-    join_words,
+    load_table,
 )
 
 _PASSWORDS = (*get_words("password_names"), "mot de passe")
@@ -42,23 +38,8 @@ _KINDS = dict.fromkeys(_PASSWORDS, "password") | {
     **dict.fromkeys(("token", "令牌", "トークン"), "token"),
     **dict.fromkeys(("secret", "credential"), "secret"),
 }
-_REST = {
-    "pass": r"pass(?:w[oö]rt|[ _-]?(?:word|wd|phrase|code))?",
-    "contrase": r"contrase(?:ñ|n)a",
-    "credential": r"credentials?",
-    "clé": r"clé(?: d'| )?api|clé",
-    "cle ": r"cle (?:d')?api",
-    "clave": r"clave(?: (?:de )?(?:la )?api)?",
-    "chave": r"chave (?:de )?(?:da )?api",
-}
-"""Patterns of names that are longer than their triggers."""
-
-_WHICH = {
-    "key": defer_regex(rf"(?:{join_words('key_qualifiers')})(?:[ _.-]?access)?[ _.-]?\Z"),
-    "schlüssel": defer_regex(r"(?:api|zugangs|geheim)[ -]?\Z"),
-}
-"""Words before "key" that make it a secret one."""
-
+_WHOLE = {word: defer_regex(load_table()[1].get(f"whole_{word}", word)) for word in TRIGGERS}
+"""Patterns of the names; some are longer than their triggers."""
 
 _NEAR = 100
 
@@ -88,7 +69,7 @@ class _Place(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether the line has only the name and the value, as in a file of settings."""
-        return get_pattern("lead").match(self.before) is not None and not self.after.strip(
+        return get_pattern("name_lead").match(self.before) is not None and not self.after.strip(
             " \t\"'`,;.!\\})*|"
         )
 
@@ -100,18 +81,7 @@ class _Place(NamedTuple):
     @property
     def ends_here(self) -> bool:
         """Whether the sentence ends after the value."""
-        return get_pattern("end").match(self.after) is not None
-
-
-def _find_trigger_words(lower: str) -> list[tuple[int, str]]:
-    """Return the words that name a secret in their order, each after its place."""
-    found = []
-    for word in TRIGGERS:
-        place = lower.find(word)
-        while place >= 0:
-            found.append((place, word))
-            place = lower.find(word, place + len(word))
-    return sorted(found)
+        return get_pattern("name_end").match(self.after) is not None
 
 
 def find_named(text: str, lower: str) -> Iterator[Span]:
@@ -122,7 +92,10 @@ def find_named(text: str, lower: str) -> Iterator[Span]:
         lower: Its lower-case form.
     """
     end = judged = 0
-    for start, word in _find_trigger_words(lower):
+    present = [word for word in TRIGGERS if word in lower]
+    for start, word in sorted(
+        (found.start(), each) for each in present for found in re.finditer(each, lower)
+    ):
         if start < end:
             continue
         if judged >= _MAX_NAMES:
@@ -131,18 +104,18 @@ def find_named(text: str, lower: str) -> Iterator[Span]:
             if begin < end and not text.startswith("[redacted: ", begin):
                 yield Span(begin, end, UNCHECKED)
             continue
-        core = compile_pattern(_REST.get(word, word), True).match(lower, start)
+        core = _WHOLE[word].match(lower, start)
         if core is None or (
-            word in _KEYS and get_pattern("telling").search(lower, start, start + _NEAR) is None
+            word in _KEYS and get_pattern("name_telling").search(lower, start, start + _NEAR) is None
         ):
             continue
         begin = start
-        if word in _WHICH:
-            which = _WHICH[word].search(lower, max(0, start - 24), start)
+        if word in ("key", "schlüssel"):
+            which = get_pattern(f"before_{word}").search(lower, max(0, start - 24), start)
             if which is None:
                 continue
             begin = which.start()
-        match = get_pattern("after").match(lower, core.end())
+        match = get_pattern("name_after").match(lower, core.end())
         judged += match is not None and not match["joined"].isspace()
         span = _build_span(text, begin, word, match) if match is not None else None
         if span is not None:
@@ -152,7 +125,7 @@ def find_named(text: str, lower: str) -> Iterator[Span]:
 
 def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
     """Return the secret of a match in the lower-case text; None if it has none."""
-    before = get_pattern("prefix").search(text, max(0, begin - 40), begin)
+    before = get_pattern("name_prefix").search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
     core, tail = text[begin : match.start()], text[slice(*match.span("tail"))]
     if not _names_secret(prefix, core.lower(), tail):
@@ -162,9 +135,14 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     if not quoted:
         end = start + len(_trim_value(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
     value, how = text[start:end], _classify_joint(match["joined"])
-    if not value or is_placeholder(value) or value.lower() in _WORDS or get_pattern("code").fullmatch(value):
+    if (
+        not value
+        or is_placeholder(value)
+        or value.lower() in _WORDS
+        or get_pattern("name_code").fullmatch(value)
+    ):
         return None
-    inner = not quoted and get_pattern("inner_name").match(value)
+    inner = not quoted and get_pattern("name_inner_name").match(value)
     if inner and any(trigger in inner.group().lower() for trigger in TRIGGERS):
         return None  # judged by its own name
     if core.lower() == "pass" and how != "set" and not (how == "beside" and is_strong(value) and not inner):
@@ -189,12 +167,14 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
 def _classify_joint(joined: str) -> str:
     """Return the kind of joint between a name and its value: set, said, loose or beside."""
     if any(mark in joined for mark in "=:：＝"):
-        is_below = ("\n" in joined or "\\n" in joined) and get_pattern("opened").search(joined) is None
+        is_below = ("\n" in joined or "\\n" in joined) and get_pattern("name_opened").search(joined) is None
         return "loose" if is_below else "set"
     if not joined.strip():
         return "beside"
     return (
-        "loose" if joined.startswith("(") or get_pattern("dashed").fullmatch(joined) is not None else "said"
+        "loose"
+        if joined.startswith("(") or get_pattern("name_dashed").fullmatch(joined) is not None
+        else "said"
     )
 
 
@@ -204,17 +184,19 @@ def _names_secret(prefix: str, core: str, tail: str) -> bool:
         tail or (prefix and prefix[-1].isalpha() and not prefix.isupper() and prefix != "db")
     ):
         return False
-    if get_pattern("other_before").search(get_pattern("hump").sub("_", prefix.rpartition(".")[2]).lower()):
+    if get_pattern("name_other_before").search(
+        get_pattern("name_hump").sub("_", prefix.rpartition(".")[2]).lower()
+    ):
         return False
     return not tail or not (
-        get_pattern("other_after").search(get_pattern("hump").sub("_", tail))
-        or get_pattern("tail").fullmatch(tail) is None
+        get_pattern("name_other_after").search(get_pattern("name_hump").sub("_", tail))
+        or get_pattern("name_tail").fullmatch(tail) is None
     )
 
 
 def _trim_value(value: str, before: str) -> str:
     """Return a bare value without following characters, such as punctuation or a closing tag."""
-    value = get_pattern("markup").sub("", get_pattern("sets").sub("", value))
+    value = get_pattern("name_markup").sub("", get_pattern("name_sets").sub("", value))
     if "@" in value and "://" in before:
         value = value.partition("@")[0]
     # A password may end in a mark such as "!". If it has a digit, the mark is redacted too.
@@ -227,18 +209,20 @@ def _is_password(value: str, place: _Place) -> bool:
     if " " in value.strip():
         is_phrase = value.count(" ") >= 2 and _is_passphrase(value, place)
         return place.quoted and (is_phrase or (mixed and len(value) <= 40))
-    if is_number(value):
+    if has_form(value, "number"):
         is_year = len(value) == 4 and value[:2] in ("19", "20")
         is_stated = how == "set" or place.quoted or place.ends_here
         return value.isdigit() and len(value) >= 4 and is_stated and not is_year
-    if len(value) < 4 or is_date(value) or is_path(value):
+    if len(value) < 4 or has_form(value, "date", "path"):
         return False
     if how == "beside":
-        is_login = mixed and len(value) >= 6 and get_pattern("about_users").search(place.before) is not None
+        is_login = (
+            mixed and len(value) >= 6 and get_pattern("name_about_users").search(place.before) is not None
+        )
         return is_login or is_strong(value)
     if place.quoted:
         return True
-    if mixed and (":" in place.joined or not is_snake(value)):
+    if mixed and (":" in place.joined or not has_form(value, "snake")):
         return True
     if value.count("-") >= 2 and len(value) >= 16 and (how == "said" or place.is_whole):
         return True
@@ -247,7 +231,7 @@ def _is_password(value: str, place: _Place) -> bool:
     if re.search(r"[a-z][A-Z]|\d", value):
         return True
     is_answer = re.search(r"\?\s+\w", place.joined) is not None  # "the password? it's …"
-    is_own = (is_answer or get_pattern("whose").search(place.before) is not None) and place.ends_here
+    is_own = (is_answer or get_pattern("name_whose").search(place.before) is not None) and place.ends_here
     return is_own and len(value) >= 5 and not value.lower().endswith(_ENDINGS)
 
 
@@ -261,16 +245,12 @@ def _is_passphrase(value: str, place: _Place) -> bool:
 
 
 def _is_key_value(value: str, place: _Place) -> bool:
-    if (
-        " " in value
-        or is_date(value)
-        or is_path(value)
-        or is_number(value)
-        or (is_snake(value) and not is_random(value))
-    ):
+    if " " in value or has_form(value, "date", "path", "number"):
+        return False
+    if has_form(value, "snake") and not is_random(value):
         return False
     if is_random(value, least={"said": 10, "beside": 20}.get(place.how, 16)):
-        return place.how != "beside" or not is_hex(value)
+        return place.how != "beside" or not has_form(value, "hex")
     if place.how != "set" or not (place.quoted or place.is_shouted or place.is_whole):
         return False
     is_long = len(value) >= 16 and is_mixed(value) and "/" not in value

@@ -39,10 +39,12 @@ _MOST_REPEATED = 50
 
 _NO_SPAN: tuple[Span, ...] = ()
 
-_TABLE = load_table()
+_PARTS = load_table()[0]
 
-_BY_FORM = tuple((trigger, rule) for rule in _TABLE.forms for trigger in rule.triggers)
-_BY_FRAME = tuple((trigger, rule) for rule in (*_TABLE.named, *_TABLE.frames) for trigger in rule.triggers)
+_BY_FORM = tuple((trigger, rule) for rule in _PARTS["form"] for trigger in rule.triggers)
+_BY_FRAME = tuple(
+    (trigger, rule) for rule in (*_PARTS["name"], *_PARTS["frame"]) for trigger in rule.triggers
+)
 _NAME_TRIGGERS = (*named.TRIGGERS, *get_words("other_names"))
 """Words, one of which is in every name of a secret."""
 
@@ -205,7 +207,7 @@ class Redactor:
             return None
         plain = unify_characters(name)
         lower = plain.lower()
-        for rule in (*_TABLE.named, *_TABLE.forms):
+        for rule in (*_PARTS["name"], *_PARTS["form"]):
             for span in rule.find_spans(plain, lower):
                 return span.kind
         _remember(self._plain_names, name)

@@ -17,7 +17,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import compile_pattern, defer_regex
+from reverie.domain.lazy_regex import defer_regex
 
 _REACH = 300
 """Characters after an announcement in which its rule looks for secrets."""
@@ -43,12 +43,11 @@ class SecretRule(NamedTuple):
     Attributes:
         kind: Name of the kind, which replaces the secret.
         triggers: Lower-case texts, one of which a text must have for the pattern to be applied.
-        pattern: Source of the pattern. Its group `value` is replaced, or the whole match if it has no such group. If
-            its group `other` matches, there is no secret.
+        pattern: The pattern. Its group `value` is replaced, or the whole match if it has no such group. If its group
+            `other` matches, there is no secret.
         check: Function that returns whether a value may be a secret; None if any may be. No placeholder is.
-        case: Whether the patterns are case-sensitive.
         needs: A cheaper pattern that a text must match too, for triggers that are common.
-        unlike: A pattern of whole values that are no secrets, whatever their case; empty for none.
+        unlike: A pattern of whole values that are no secrets, whatever their case.
         near: A pattern that matches in 90 characters before the value, the value or 30 characters after it.
         far: A pattern that does not match in 40 characters before the value.
         announcement: A pattern before the secrets; `pattern` is then applied to its group `within`, or to the 300
@@ -57,27 +56,26 @@ class SecretRule(NamedTuple):
 
     kind: str
     triggers: tuple[str, ...]
-    pattern: str
+    pattern: re.Pattern[str]
     check: Callable[[str], bool] | None = None
-    case: bool = True
-    needs: str = ""
-    unlike: str = ""
-    near: str = ""
-    far: str = ""
-    announcement: str = ""
+    needs: re.Pattern[str] | None = None
+    unlike: re.Pattern[str] | None = None
+    near: re.Pattern[str] | None = None
+    far: re.Pattern[str] | None = None
+    announcement: re.Pattern[str] | None = None
 
     def find_spans(self, text: str, lower: str) -> Iterator[Span]:
         """Yield every secret of this rule in `text`, whose lower-case form is `lower`."""
         if not any(trigger in lower for trigger in self.triggers):
             return
-        if self.needs and compile_pattern(self.needs, True).search(text) is None:
+        if self.needs is not None and self.needs.search(text) is None:
             return
-        pattern = compile_pattern(self.pattern, self.case)
-        group: str | int = "value" if "value" in pattern.groupindex else 0
+        groups = self.pattern.groupindex
+        group: str | int = "value" if "value" in groups else 0
         for begin, stop in self._find_regions(text):
-            for match in pattern.finditer(text, begin, stop):
+            for match in self.pattern.finditer(text, begin, stop):
                 start, end = match.span(group)
-                is_other = "other" in pattern.groupindex and match["other"] is not None
+                is_other = "other" in groups and match["other"] is not None
                 if start < end and not is_other and self._is_secret(text, start, end):
                     before = text[max(0, match.start() - _LONG) : match.start()]
                     is_data = len(before) == _LONG and _BASE64.issuperset(before)  # such as a picture
@@ -87,24 +85,20 @@ class SecretRule(NamedTuple):
     def _is_secret(self, text: str, start: int, end: int) -> bool:
         """Return whether a matched value is a secret by itself and by the text around it."""
         value = text[start:end]
-        if " " not in value and is_placeholder(value):
-            return False
-        if self.unlike and compile_pattern(self.unlike, False).fullmatch(value):
+        if (" " not in value and is_placeholder(value)) or (self.unlike and self.unlike.fullmatch(value)):
             return False
         if self.check is not None and not self.check(value):
             return False
-        around = max(0, start - _NEAR_BEFORE), end + _NEAR_AFTER
-        if self.near and not compile_pattern(self.near, False).search(text, *around):
+        if self.near and not self.near.search(text, max(0, start - _NEAR_BEFORE), end + _NEAR_AFTER):
             return False
-        return not (self.far and compile_pattern(self.far, False).search(text, max(0, start - _FAR), start))
+        return not (self.far and self.far.search(text, max(0, start - _FAR), start))
 
     def _find_regions(self, text: str) -> Iterator[tuple[int, int]]:
-        if not self.announcement:
+        if self.announcement is None:
             yield 0, len(text)
             return
-        announcement = compile_pattern(self.announcement, self.case)
-        is_bounded, stop = "within" in announcement.groupindex, 0
-        for match in announcement.finditer(text):
+        is_bounded, stop = "within" in self.announcement.groupindex, 0
+        for match in self.announcement.finditer(text):
             if is_bounded:
                 yield match.span("within")
             else:  # what the announcement before it has covered is not searched again
@@ -112,25 +106,13 @@ class SecretRule(NamedTuple):
                 stop = match.end() + _REACH
 
 
-class RuleTable(NamedTuple):
-    """Content of `rules.txt`.
-
-    Attributes:
-        named: Rules that also apply to the names of sessions, scopes and keys, and are more than one word.
-        forms: Rules for single words with a form of their own, which also apply to names; the more specific first.
-        frames: Rules that depend on the text around a secret.
-        words: Lists of words, as alternatives of a pattern, and parts of patterns.
-    """
-
-    named: tuple[SecretRule, ...]
-    forms: tuple[SecretRule, ...]
-    frames: tuple[SecretRule, ...]
-    words: Mapping[str, str]
-
-
 @cache
-def load_table() -> RuleTable:
-    """Return the rules and the words, in the order of the file.
+def load_table() -> tuple[Mapping[str, tuple[SecretRule, ...]], Mapping[str, str]]:
+    """Return the rules of each part of `rules.txt`, and its words as alternatives and parts of patterns.
+
+    The parts are `name`, rules that also apply to the names of sessions, scopes and keys, and are more than one word;
+    `form`, rules for single words, which also apply to names, the more specific first; and `frame`, rules that depend
+    on the text around a secret.
 
     A rule begins with its kind in brackets and has a line for each property; an indented line continues the one before
     it. Triggers are separated by spaces, and in backticks if they contain spaces. A `token` is a pattern without
@@ -139,40 +121,39 @@ def load_table() -> RuleTable:
     """
     text = (pkgutil.get_data(__package__, "rules.txt") or b"").decode()
     words = {"begin": "(?<![A-Za-z0-9])", "end": "(?![A-Za-z0-9])"}
-    groups: dict[str, list[SecretRule]] = {"name": [], "form": [], "frame": []}
-    rules = groups["name"]
+    parts: dict[str, tuple[SecretRule, ...]] = {}
     for block in text.strip().split("\n\n"):
         is_list = block.startswith("[lists]")
         kind, *lines = block.replace("\n    ", " " if is_list else "").split("\n")
         given = dict(line.split(": ", 1) for line in lines)
         if kind.startswith("[["):
-            rules = groups[kind.strip("[]")]
+            part = kind.strip("[]")
         elif is_list:
             words |= {name: "|".join(entries.split()) for name, entries in given.items()}
         elif kind == "[words]":
             words |= given
         else:
-            rules.append(_build_rule(kind.strip("[]"), given, words))
-    return RuleTable(tuple(groups["name"]), tuple(groups["form"]), tuple(groups["frame"]), words)
+            parts[part] = (*parts.get(part, ()), _build_rule(kind.strip("[]"), given, words))
+    return parts, words
 
 
 def _build_rule(kind: str, given: Mapping[str, str], words: Mapping[str, str]) -> SecretRule:
     triggers: list[str] = []
     for number, part in enumerate(given["triggers"].split("`")):
         triggers += [part] if number % 2 else part.split()
-
-    def expand(pattern: str) -> str:
-        return _expand(pattern, words)
-
-    pattern = f"{{begin}}(?:{given['token']}){{end}}" if "token" in given else given["pattern"]
+    flags = {
+        **dict.fromkeys(("pattern", "after"), re.IGNORECASE if "case" in given else 0),
+        **dict.fromkeys(("unlike", "near", "far"), re.IGNORECASE),
+    }
+    sources = {"pattern": f"{{begin}}(?:{given['token']}){{end}}"} if "token" in given else {}
+    sources |= {name: given[name] for name in ("needs", *flags) if name in given}
+    patterns = {name: defer_regex(_expand(each, words), flags.get(name, 0)) for name, each in sources.items()}
     return SecretRule(
         kind,
         tuple(triggers),
-        expand(pattern),
         check=globals()[given["check"]] if "check" in given else None,
-        case="case" not in given,
-        announcement=expand(given.get("after", "")),
-        **{name: expand(given.get(name, "")) for name in ("needs", "unlike", "near", "far")},
+        announcement=patterns.pop("after", None),
+        **patterns,
     )
 
 
@@ -182,50 +163,18 @@ def _expand(pattern: str, words: Mapping[str, str]) -> str:
 
 @cache
 def get_pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern for secrets after a name, such as `value`: the entry `name_value` of `[words]`."""
-    words = load_table().words
-    return re.compile(_expand(words[f"name_{name}"], words))
+    """Return the pattern that is an entry of `[words]`."""
+    words = load_table()[1]
+    return re.compile(_expand(words[name], words))
 
 
 def get_words(name: str) -> tuple[str, ...]:
     """Return the words of a list."""
-    return tuple(join_words(name).split("|"))
-
-
-def join_words(name: str) -> str:
-    """Return the words of a list as alternatives of a pattern."""
-    return load_table().words[name]
+    return tuple(load_table()[1][name].split("|"))
 
 
 # -- values -----------------------------------------------------------------------------------------------
 
-_HEX = defer_regex(r"(?:0x)?[0-9a-fA-F]+")
-_NUMBER = defer_regex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
-_DATE = defer_regex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_PATH = defer_regex(
-    r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}"
-    r"|[\w-]+\.(?:py|js|ts|json|ya?ml|md|txt|toml|env|pem|key|crt|go|rs|java|html?|pdf)"
-)
-_SNAKE = defer_regex(
-    r"[A-Za-z]+(?:[_-][A-Za-z]+)*"
-    r"|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
-    r"|_?[a-z]*(?:[A-Z]{1,5}[a-z]{2,}){1,9}\d?"
-    r"|[a-z]+(?:_[a-z]+)*_?\d{1,2}"
-)
-_CARD = defer_regex(
-    r"4(?:\d{12}|\d{15}|\d{18})"
-    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720|220[0-4]|352[89]|35[3-8]\d)\d{12}"
-    r"|3[47]\d{13}|(?:30[0-5]|3[689]\d)\d{11}|(?:6011|65\d\d|64[4-9]\d)\d{12}(?:\d{3})?|62\d{14,17}"
-)
-"""Numbers of the issuers of cards, each with its lengths."""
-_PARTS = defer_regex(r"[-_.:/+=~@,\\]+")
-_MADE_UP = defer_regex(
-    r"""x{4,} | \*{3,} | \.{3} | … | (.)\1{7,}
-      | your[-_ ]? | example | place[-_]?holder | dummy | replace[-_]?(?:me|with|this) | insert[-_]
-      | redacted | 1234567890 | abcdefgh | deadbeef(?:deadbeef|cafe) | not[-_]?a[-_]?real | fake[-_]?
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
 _FEW = 6
 _LONG_RANDOM = 40
 """Random characters from which a value is no placeholder, since a long key may have `fake` or `xxxx` by chance."""
@@ -243,7 +192,7 @@ def is_placeholder(value: str) -> bool:
         return True
     if len(value) >= 16 and len(set(value)) < _FEW:
         return True
-    rest = _MADE_UP.sub("", value)
+    rest = get_pattern("value_made_up").sub("", value)
     return rest != value and not (len(rest) >= _LONG_RANDOM and is_random(rest, least=_LONG_RANDOM))
 
 
@@ -253,29 +202,13 @@ def compute_entropy(value: str) -> float:
     return -sum(count / total * math.log2(count / total) for count in Counter(value).values())
 
 
-def is_hex(value: str) -> bool:
-    """Return whether a value has only hexadecimal digits, like a hash, an id or a key."""
-    return _HEX.fullmatch(value) is not None
+def has_form(value: str, *forms: str) -> bool:
+    """Return whether a value is a `date` (or begins with one), `hex` digits, a `number`, a `path` or a `snake`.
 
-
-def is_number(value: str) -> bool:
-    """Return whether a value is a number, perhaps with a unit."""
-    return _NUMBER.fullmatch(value) is not None
-
-
-def is_date(value: str) -> bool:
-    """Return whether a value is a date or begins with one."""
-    return _DATE.fullmatch(value) is not None
-
-
-def is_path(value: str) -> bool:
-    """Return whether a value is a path, an address or the name of a file."""
-    return _PATH.fullmatch(value) is not None
-
-
-def is_snake(value: str) -> bool:
-    """Return whether a value is a word, or words as in the names of programs: `max_tokens`, `MAX_2`, `getUser`."""
-    return _SNAKE.fullmatch(value) is not None
+    A path is also an address or the name of a file. A snake is a word, or words as in the names of programs:
+    `max_tokens`, `MAX_2`, `getUser`.
+    """
+    return any(get_pattern(f"value_{form}").fullmatch(value) is not None for form in forms)
 
 
 def is_mixed(value: str) -> bool:
@@ -289,7 +222,7 @@ def is_strong(value: str) -> bool:
     digits = any(char.isdigit() for char in value)
     inner = any(char.isupper() for char in value[1:]) and any(char.islower() for char in value)
     marks = any(char in "!@#$%^&*+=?~" for char in value)
-    is_name = is_snake(value) or is_path(value) or is_hex(value)
+    is_name = has_form(value, "snake", "path", "hex")
     return len(value) >= 6 and digits + inner + marks >= 2 and is_mixed(value) and not is_name
 
 
@@ -305,12 +238,12 @@ def is_random(value: str, *, least: int = 16) -> bool:
     """
     if len(value) < least:
         return False
-    part = max(_PARTS.split(value), key=len)
+    parts = [each for each in get_pattern("value_separators").split(value) if each]
+    part = max(parts, key=len, default="")
     if len(part) < min(12, least) or part.isdigit():
-        parts = [each for each in _PARTS.split(value) if each]
         mixed = sum(_count_class_changes(each) >= 2 for each in parts)
         return mixed >= 2 and 2 * mixed > len(parts)
-    if is_hex(part):
+    if has_form(part, "hex"):
         digits = sum(char.isdigit() for char in part)
         return 0.25 < digits / len(part) < 0.95 and compute_entropy(part) >= 2.6
     changes = _count_class_changes(part)
@@ -384,4 +317,4 @@ def is_card(digits: str) -> bool:
     digits = "".join(filter(str.isdigit, digits))
     if len(set(digits)) < 3 and digits[:1] != "4":
         return False
-    return _CARD.fullmatch(digits) is not None and is_luhn_valid(digits)
+    return has_form(digits, "card") and is_luhn_valid(digits)

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
-from functools import cached_property
-from itertools import filterfalse
 
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
@@ -19,7 +17,7 @@ from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.dates import find_dates, get_local_day, shift_day
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
-from reverie.domain.text.specifics import FRAME, Specifics, extract_specifics, stem_word
+from reverie.domain.text.specifics import FRAME, extract_specifics, stem_word
 from reverie.domain.text.tokenizer import find_language
 
 ANCHORED_SHARE = 0.4
@@ -117,9 +115,39 @@ def find_unsaid(
     text = _MARKER.sub("", statement, count=1)
     if replaced:
         evidence = [*evidence, Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)]
-    said = _Said(evidence, zone)
-    missing = said.list_unknown_values(text) or _Said((*evidence, *context), zone).list_unknown_names(text)
-    return _say_missing(missing) or said.find_changed_negation(text) or said.find_unknown_words(text, least)
+    said, words = _join_evidence(evidence)
+    missing = _list_unknown_values(text, said, evidence, zone) or _list_unknown_names(
+        text, *_join_evidence([*evidence, *context])
+    )
+    if missing or (reason := _find_changed_negation(text, said)):
+        return _say_missing(missing) or reason
+    own = extract_content(text)
+    unknown = [word for word in own if not is_among(word, words)]
+    is_known = len(own) - len(unknown) >= max(
+        least * len(own), not find_dates(text, _SOME_DAY, relative=False)
+    )
+    return "" if is_known else _say_missing(unknown or [text])
+
+
+def find_lost(statement: str, text: str, *, least: float = 1.0) -> list[str]:
+    """Return what a text does not tell of a statement: its specifics, what it denies, and its words.
+
+    Args:
+        statement: The statement, of one or several lines.
+        text: The text that is to take its place.
+        least: Share of the words that the text must have, 0 to 1.
+
+    >>> find_lost("Likes tea at 5 pm", "Likes green tea")
+    ['17:00']
+    """
+    own, told = extract_specifics(statement), extract_specifics(text)
+    words, known = extract_content(statement), extract_content(text)
+    unknown = {
+        each for each in words if not (is_among(each, known) or (not each.isascii() and each in told.wording))
+    }
+    lost = {*find_new_specifics([text], statement), *(f"not {each}" for each in own.denied - told.denied)}
+    lost |= {f"{each}, affirmed" for each in (own.affirmed & told.denied) - told.affirmed}
+    return sorted(lost if len(words) - len(unknown) >= least * len(words) else lost | unknown)
 
 
 def find_new_specifics(sources: Iterable[str], text: str) -> list[str]:
@@ -147,58 +175,44 @@ def find_injection(statement: str) -> str:
     return "it gives the assistant orders about its instructions" if _ORDER.search(statement) else ""
 
 
-class _Said:
-    """Evidence for a statement, prepared for its checks."""
+def _join_evidence(evidence: Sequence[Evidence]) -> tuple[str, frozenset[str]]:
+    """Return the text of some evidence, and its words in every form in which they are compared."""
+    text = "\n".join(_ANSWER.sub("", each.text) for each in evidence)
+    known = extract_specifics(text)
+    return text, extract_content(text) | known.affirmed | known.denied
 
-    def __init__(self, evidence: Sequence[Evidence], zone: tzinfo) -> None:
-        self._evidence = [(each.text, get_local_day(each.at, zone)) for each in evidence]
-        self._text = "\n".join(_ANSWER.sub("", each.text) for each in evidence)
 
-    @cached_property
-    def _known(self) -> Specifics:
-        return extract_specifics(self._text)
+def _list_unknown_values(text: str, said: str, evidence: Sequence[Evidence], zone: tzinfo) -> set[str]:
+    """Return the numbers, times, addresses, code and quotations of a statement that the evidence lacks."""
+    missing = {
+        each
+        for each in extract_specifics(text).list_new_values(extract_specifics(said))
+        if not _AMOUNT.fullmatch(each) and (each[0].isdigit() or each.casefold() not in said.casefold())
+    }
+    if missing:
+        days = (_list_days(each.text, get_local_day(each.at, zone)) for each in evidence)
+        missing.difference_update(*days)
+    folded = _fold(said)
+    return missing | {words for words in _QUOTATION.findall(text) if _fold(words) not in folded}
 
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """The words of the evidence in every form in which they are compared."""
-        return extract_content(self._text) | self._known.affirmed | self._known.denied
 
-    def list_unknown_values(self, text: str) -> set[str]:
-        """Return the numbers, times, addresses, code and quotations that the evidence lacks."""
-        said = self._text.casefold()
-        missing = {*filterfalse(_AMOUNT.fullmatch, extract_specifics(text).list_new_values(self._known))}
-        missing = {each for each in missing if each[0].isdigit() or each.casefold() not in said}
-        if missing:
-            missing -= {name for text, day in self._evidence for name in _list_days(text, day)}
-        folded = _fold(said)
-        return missing | {words for words in _QUOTATION.findall(text) if _fold(words) not in folded}
+def _list_unknown_names(text: str, said: str, words: frozenset[str]) -> set[str]:
+    """Return the names of a statement that the evidence lacks."""
+    wording = extract_specifics(said).wording
+    names = extract_specifics(_OWNER.sub(" ", _remove_dates(text))).names
+    single = {word for name in names for word in name.split()} - FRAME
+    return {each for each in single if not is_among(each, words) and f" {each} " not in wording}
 
-    def list_unknown_names(self, text: str) -> set[str]:
-        """Return the names of a statement that the evidence lacks."""
-        names = extract_specifics(_OWNER.sub(" ", _remove_dates(text))).names
-        words = {word for name in names for word in name.split()} - FRAME
-        wording = self._known.wording
-        return {each for each in words if not is_among(each, self.words) and f" {each} " not in wording}
 
-    def find_unknown_words(self, text: str, least: float) -> str:
-        """Return the words of a statement that the evidence lacks, if it has too few of them; empty otherwise."""
-        words = extract_content(text)
-        unknown = [word for word in words if not is_among(word, self.words)]
-        known = len(words) - len(unknown)
-        is_known = known >= max(least * len(words), not find_dates(text, _SOME_DAY, relative=False))
-        return "" if is_known else _say_missing(unknown or [text])
-
-    def find_changed_negation(self, text: str) -> str:
-        """Return why a statement affirms what the evidence denies, or the reverse; empty if it does not."""
-        specifics = extract_specifics(text)
-        denials = [
-            extract_specifics(each).is_negative
-            for each in _select_sources(text, split_statements(self._text))
-        ]
-        if specifics.is_negative:
-            return "" if any(denials) else "it denies what the turns do not deny"
-        flipped = (specifics.affirmed & self._known.denied) - self._known.affirmed - specifics.denied
-        return f"the turns deny: {', '.join(sorted(flipped))}" if flipped and all(denials) else ""
+def _find_changed_negation(text: str, said: str) -> str:
+    """Return why a statement affirms what the evidence denies, or the reverse; empty if it does not."""
+    stated, known = extract_specifics(text), extract_specifics(said)
+    sources = _select_sources(text, split_statements(said))
+    denials = [extract_specifics(each).is_negative for each in sources]
+    if stated.is_negative:
+        return "" if any(denials) else "it denies what the turns do not deny"
+    flipped = (stated.affirmed & known.denied) - known.affirmed - stated.denied
+    return f"the turns deny: {', '.join(sorted(flipped))}" if flipped and all(denials) else ""
 
 
 def _list_days(text: str, day: date) -> Iterator[str]:

@@ -100,32 +100,6 @@ class Specifics:
         """Whether something is denied."""
         return any(word in NEGATIONS or word.endswith("n't") for word in self.wording.split())
 
-    def find_missing_from(self, other: Specifics) -> frozenset[str]:
-        """Return the specifics that `other` lacks; empty if it may replace these.
-
-        A name or value may be anywhere in the other's wording. It is missing if the other has it in another case only
-        (`-p` and `-P`). An affirmed word is missing if the other only denies it.
-
-        >>> sorted(extract_specifics("Likes Bob").find_missing_from(extract_specifics("Does not like Bob")))
-        ['like, affirmed']
-        >>> sorted(extract_specifics("Costs 3 $ on Friday").find_missing_from(extract_specifics("Costs 3 $")))
-        ['friday']
-        """
-        written = {value.casefold() for value in other.values}
-        missing = {each for each in self.names if f" {each} " not in other.wording}
-        missing |= {
-            each
-            for each in self.values - other.values
-            if each.casefold() in written or f" {each.casefold()} " not in other.wording
-        }
-        missing |= {f"not {each}" for each in self.denied - other.denied}
-        for word in self.affirmed - other.affirmed:
-            if word in other.denied:
-                missing.add(f"{word}, affirmed")
-            elif word.isascii() or word not in other.wording:
-                missing.add(word)
-        return frozenset(missing)
-
     def list_new_values(self, known: Specifics) -> set[str]:
         """Return the values that are neither among the known ones nor a word of that text."""
         new = self.values - known.values
