@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, UNTRUSTED, Kind, Origin, Record
 from reverie.domain.text.dates import (
+    SIGNS,
     DateMention,
     find_dates,
     fold_text,
@@ -398,29 +399,8 @@ def _load_weights() -> tuple[tuple[float, ...], tuple[float, ...], _Weights]:
 
 # -- until when ------------------------------------------------------------------------------------------
 
-_UNTIL = defer_regex(
-    r"(?<!not )(?:\b(?:until|till|til|through|by|before|bis|vor|jusqu'|jusqu'a|jusqu'en|avant|hasta|antes d|fino a"
-    r"|entro|prima d|ate|do|к|до)\b|'til)[\s']*"
-    r"(?:(?:the|end|of|zum|zur|ende|den|dem|des|au|aux|a|la|le|fin|el?|l|final|finales|de|del|al|il|o|ao)[\s']+)*$"
-)
-"""The end of the text before a day, if the day is the last one."""
-
-_UNTIL_AFTER = defer_regex(r"^\s*(?:いっぱい)?(?:まで|迄|以前|之前|前|为止|截止|截至|締め切り|締切)")
-_UNTIL_HAN = defer_regex(r"(?:直到|到|截至)$")
-_COMING = defer_regex(
-    r"\b(?:for |uber |fur |during |pendant |durante )?(?:the |die |den |las? |los |les |i |le |os |as )?"
-    r"(?:next|coming|nachsten|kommenden|proxim[oa]s|prochaine?s|prossim[ie])\s+(?=(?:\d+|[a-z]+)\s)"
-)
 _ABOUT_DAYS = ("task_state", *STANDING)
 """Kinds that matter until the days that they name, without a word such as "until"."""
-
-
-_RECURRING = defer_regex(
-    r"\b(?:always|every|each|yearly|annual(?:ly)?|monthly|weekly|immer|jede[nmrs]?|jährlich|monatlich|wöchentlich"
-    r"|siempre|cada|todos los|toujours|chaque|tous les|toutes les|sempre|ogni|tutti i)\b"
-    r"|毎[年月週日]|每[年月周天]|いつも"
-)
-"""What comes back, in folded text."""
 
 
 def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bool = True) -> datetime | None:
@@ -438,12 +418,12 @@ def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bo
         return None
     today = get_local_day(at, zone)
     folded = fold_text(text)
-    if _RECURRING.search(folded):
+    if SIGNS["recurring"].search(folded):
         return None
     mentions = [each for each in find_dates(text, today) if each.end >= today]
     ends = [each.end for each in mentions if _is_last_day(each, folded)]
     if not ends and kind in _ABOUT_DAYS and (is_sure or kind != "task_state"):
-        if coming := _COMING.search(folded):
+        if coming := SIGNS["the next"].search(folded):
             mentions += resolve_dates(f"in {folded[coming.end() :]}", at, zone=zone)[:1]
         is_plan = kind == "task_state"
         ends = [
@@ -462,10 +442,7 @@ def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bo
 def _is_last_day(mention: DateMention, folded: str) -> bool:
     """Return whether words beside a day say that it is the last one."""
     before, after = folded[max(0, mention.at - 40) : mention.at], folded[mention.stop : mention.stop + 8]
-    return any(
-        pattern.search(side) is not None
-        for pattern, side in ((_UNTIL, before), (_UNTIL_HAN, before.strip()), (_UNTIL_AFTER, after))
-    )
+    return bool(SIGNS["until"].search(before) or SIGNS["until after"].search(after))
 
 
 # -- permission ------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""Regular expressions that are compiled on first use, so that an import costs nothing, and words for them."""
+"""Regular expressions that are compiled on first use, so that an import costs nothing, and their parts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -26,6 +27,11 @@ class _LazyPattern:
 def defer_regex(source: str, flags: int = 0) -> re.Pattern[str]:
     """Return a pattern that is compiled when it is first used. The `re` of its matches is another object."""
     return cast("re.Pattern[str]", _LazyPattern(source, flags))
+
+
+def expand_pattern(pattern: str, parts: Mapping[str, str]) -> str:
+    """Return a pattern with each name in braces replaced by the part with this name, which may name others."""
+    return re.sub(r"\{([a-z_]+)\}", lambda name: expand_pattern(parts[name[1]], parts), pattern)
 
 
 def parse_word_set(text: str) -> frozenset[str]:

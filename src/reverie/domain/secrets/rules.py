@@ -17,7 +17,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, expand_pattern
 
 _REACH = 300
 """Characters after an announcement in which its rule looks for secrets."""
@@ -147,7 +147,9 @@ def _build_rule(kind: str, given: Mapping[str, str], words: Mapping[str, str]) -
     }
     sources = {"pattern": f"{{begin}}(?:{given['token']}){{end}}"} if "token" in given else {}
     sources |= {name: given[name] for name in ("needs", *flags) if name in given}
-    patterns = {name: defer_regex(_expand(each, words), flags.get(name, 0)) for name, each in sources.items()}
+    patterns = {
+        name: defer_regex(expand_pattern(each, words), flags.get(name, 0)) for name, each in sources.items()
+    }
     return SecretRule(
         kind,
         tuple(triggers),
@@ -157,15 +159,11 @@ def _build_rule(kind: str, given: Mapping[str, str], words: Mapping[str, str]) -
     )
 
 
-def _expand(pattern: str, words: Mapping[str, str]) -> str:
-    return re.sub(r"\{([a-z_]+)\}", lambda name: _expand(words[name[1]], words), pattern)
-
-
 @cache
 def get_pattern(name: str) -> re.Pattern[str]:
     """Return the pattern that is an entry of `[words]`."""
     words = load_table()[1]
-    return re.compile(_expand(words[name], words))
+    return re.compile(expand_pattern(words[name], words))
 
 
 def get_words(name: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex, lower_in_place
+from reverie.domain.lazy_regex import defer_regex, expand_pattern, lower_in_place
 
 _MAX_CHARACTERS = 20_000
 _MAX_MENTIONS = 40
@@ -213,54 +213,47 @@ def _build_alternatives(words: Iterable[str]) -> str:
     return "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(words, key=len, reverse=True))
 
 
+def _load_forms() -> dict[str, dict[str, re.Pattern[str]]]:
+    """Return the forms of dates, each by an example, and the signs around dates."""
+    units = {unit: [word for word in _UNITS if _UNITS[word] == unit] for unit in _UNITS.values()}
+    following = [word for word, step in _STEPS.items() if step and word not in {"last", "next"}]
+    words: dict[str, Iterable[str]] = {
+        **_WORDS,
+        "months": _ALL_MONTHS,
+        "whole_months": MONTHS,
+        "counted": [word for unit in _LENGTHS for word in units[unit]],
+        "periods": [word for unit in units if unit not in {"day", "fortnight"} for word in units[unit]],
+        "following": following,
+    }
+    parts = {"han_digits": _HAN_DIGITS} | {name: _build_alternatives(some) for name, some in words.items()}
+    forms: dict[str, dict[str, re.Pattern[str]]] = {}
+    for block in (pkgutil.get_data(__package__, "date_forms.txt") or b"").decode().strip().split("\n\n"):
+        title, *lines = block.replace("\n    ", "").split("\n")
+        given = dict(line.split(": ", 1) for line in lines)
+        parts |= given if title == "[parts]" else {}
+        frame = r"\b(?:{form})\b(?!\s+of\b)" if title == "[relative]" else "{form}"
+        forms[title.strip("[]")] = {
+            name: defer_regex(expand_pattern(frame, {**parts, "form": form})) for name, form in given.items()
+        }
+    return forms
+
+
+_LENGTHS = {"day": 1, "week": 7, "fortnight": 14, "month": 31, "year": 366}
+_FORMS = _load_forms()
+SIGNS = _FORMS["signs"]
+"""Patterns of the text around dates, in folded text."""
+
 # -- dates with a month or a year ------------------------------------------------------------------------------
 
-_year = r"(?P<year>(?:19|20)\d\d)"
-_month = rf"(?P<month>{_build_alternatives(_ALL_MONTHS)})\b\.?"
-_and = r"(?:(?:and|und|y|et|e)\b|&)"
-_to = r"(?:[-–]|to|until|till|through(?:\s+to)?|bis(?:\s+zum)?|al?|au|ao)"
-_the = r"(?:(?:the|de[mn]|el|le|il|o)\s+)?"
-_of = r"(?:of\s+|de\s+|del\s+|d['’]\s*)"
-_th = r"(?:st|nd|rd|th)"
-_han = rf"\d{{1,2}}|[{_HAN_DIGITS}]{{1,3}}"
-_NAMED = (
-    rf"(?<![\w.,:/-])(?:(?P<first>\d{{1,2}})(?:{_th}|er|\.|º)?\s*(?:{_to}|{_and})\s*{_the})?"
-    rf"(?P<day>\d{{1,2}})(?P<ordinal>{_th}|er|\.|º|°)?\s*{_of}?{_month}(?:,?\s*{_of}?{_year}\b)?"
-    rf"(?:\s*{_to}\s*{_the}(?P<last>\d{{1,2}}){_th}\b(?!\s*{_of}?(?:{_build_alternatives(_ALL_MONTHS)})\b))?",
-    rf"\b{_month}\s+(?:the\s+)?(?P<day>\d{{1,2}})(?P<ordinal>{_th})?(?![\w%:]|\.\d|,\d(?!\d{{3}}\b))"
-    rf"(?:\s*(?:{_to}|{_and})\s*{_the}(?P<last>\d{{1,2}}){_th}?(?![\w%:]|[.,]\d))?(?:,?\s*{_year}\b)?",
-    rf"\b(?P<month>{_build_alternatives(MONTHS)})\b(?:,?\s+{_of}?{_year}\b)?",
-)
-"""Forms with the name of a month: "3-7 May 2026", "May 3 to 7", "May"."""
-_NUMERIC = (
-    rf"(?<![\w./-]){_year}(?P<by>[-/.])(?P<month>\d\d?)(?P=by)(?P<day>\d\d?)(?!\d|[-/.]\d)",
-    rf"(?<![\w./-]){_year}-(?P<month>\d\d?)(?!\d|[-/.]\d)",
-    rf"(?<![\w./-])(?P<day>\d{{1,2}})(?P<sep>[-/.])[ ]?(?P<month>\d{{1,2}})(?P=sep)[ ]?{_year}(?!\d|[-/.]\d)",
-    r"\b(?:am|vom|zum|bis|ab|seit|dem|den|der|el|dia|le|il)\s+"
-    r"(?P<day>\d{1,2})(?:/(?=\d{1,2}(?![\d/]))|\.[ ]?(?=\d{1,2}\.(?!\d)))(?P<month>\d{1,2})\.?",
-    rf"(?:{_year}\s*年\s*)?(?<![\d{_HAN_DIGITS}])(?P<month>{_han})\s*月(?!間)(?:\s*(?P<day>{_han})\s*[日号號])?",
-    rf"{_year}\s*年(?!\s*(?:{_han})\s*月)",
-    rf"(?<![\w.,:$€£¥/#-]){_year}(?![\w:/€%-]|[.,]\d)",
-    rf"\b(?:on|by|until|is|for|since)\s+the\s+(?P<day>\d{{1,2}}){_th}\b(?!\s+(?:of\s+)?[a-z])",
-)
-"""Forms of digits: "2026-05-03", "2026-05", "3/5/2026", "am 3.5.", "2026年5月3日", "2026年", "2026"."""
-
-_ABSOLUTE_FORMS = tuple(map(defer_regex, (*_NAMED, *_NUMERIC)))
-_LIST = defer_regex(rf"(?<![a-z]){_and}")
-_BETWEEN = defer_regex(rf"\b(?:between|zwischen|entre|fra|tra)\s+{_the}(?:[a-z]+\s+)?$")
 _WORTH_READING = defer_regex(r"(?:19|20)\d\d|\d(?:[-/.]|st|nd|rd|th)|[月年]")
 _AMBIGUOUS = frozenset({"march", "may", "mars", "marco", "mar"})
 """Months that are also other words. Alone they need a preposition or, in English, a capital inside a sentence."""
-_PREPOSITION = defer_regex(
-    r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this|en|em|fin|debut|mi|im|ab|seit|bis)[ -]$"
-)
-_ROMANCE = defer_regex(r"\b(?:en|em|fin|début|debut|mi)[ -]$")
 
 
 def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]:
     if _list_latin_words(folded).isdisjoint(_ALL_MONTHS) and _WORTH_READING.search(folded) is None:
         return
-    for form in _ABSOLUTE_FORMS:
+    for form in _FORMS["absolute"].values():
         for match in form.finditer(folded):
             yield from _read(match, text, today)
 
@@ -293,9 +286,9 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
 
 def _is_run(match: re.Match[str], one: str, other: str) -> bool:
     """Return whether two days are a range: "5-20 June", "5 and 6 June", "between 5 and 9 June"; not "5 and 9 June"."""
-    if not _LIST.search(match.string, match.end(one), match.start(other)):
+    if not SIGNS["list"].search(match.string, match.end(one), match.start(other)):
         return True
-    is_between = _BETWEEN.search(match.string[max(0, match.start() - 20) : match.start(one)])
+    is_between = SIGNS["between"].search(match.string[max(0, match.start() - 20) : match.start(one)])
     return is_between is not None or int(match[other]) == int(match[one]) + 1
 
 
@@ -306,8 +299,8 @@ def _means_month(match: re.Match[str], text: str, *, is_numbered: bool) -> bool:
         return text[start].isupper() or not text[end : end + 2].strip()[:1].isalnum()
     before = text[max(0, start - 12) : start].lower()
     if match["month"] in {"mars", "marco"}:  # a planet, a name
-        return _ROMANCE.search(before) is not None
-    if _PREPOSITION.search(before):
+        return SIGNS["before mars"].search(before) is not None
+    if SIGNS["before a month"].search(before):
         return True
     return start > 0 and text[start].isupper() and not text[:start].rstrip().endswith((".", "?", "!"))
 
@@ -378,49 +371,9 @@ _Days = tuple[date, date, str, bool]
 """First day, last day, precision, and whether the days are counted."""
 
 _DAY = timedelta(days=1)
-_LENGTHS = {"day": 1, "week": 7, "fortnight": 14, "month": 31, "year": 366}
-_counted = _build_alternatives(word for word, unit in _UNITS.items() if unit in _LENGTHS)
-_amount = rf"(?P<count>\d{{1,4}}|{_build_alternatives(NUMBERS)})\s+(?P<unit>{_counted})"
-_periods = [word for word, unit in _UNITS.items() if unit not in {"day", "fortnight"}]
-_weekday = rf"(?P<weekday>{_build_alternatives(WEEKDAYS)})"
-_near = rf"(?:{_weekday}|(?P<period>{_build_alternatives(_periods)}))"
-_following = [word for word, step in _STEPS.items() if step and word not in {"last", "next"}]
-_past, _coming = (
-    "(?P<past>before|vor|avant|prima\\s+di)",
-    "(?P<coming>after|from|nach|dopo|apres|despues\\s+de|depois\\s+de)",
-)
-_han_step = rf"(?P<step>{_build_alternatives(_HAN_STEPS)})"
 _weekday_words = _list_last_words(WEEKDAYS)
-_RELATIVE_WORDS = _weekday_words | _list_last_words((*_DAYS, *_periods, *_UNITS, *_following, *MONTHS))
+_RELATIVE_WORDS = _weekday_words | _list_last_words((*_DAYS, *_UNITS, *MONTHS))
 """The last words of relative dates, one of which is in every text with such a date."""
-
-_FORMS = tuple(
-    defer_regex(rf"\b(?:{source})\b(?!\s+of\b)", re.VERBOSE)
-    for source in (
-        rf"(?:{_amount}\s+(?:{_past}|{_coming})\s+)?(?P<day>{_build_alternatives(_DAYS)})",
-        r"(?:(?P<past>vor|hace|il\s+y\s+a|ha|faz)\s+|(?P<coming>in|dentro\s+de|en|dans|fra|tra|daqui\s+a|em)\s+)?"
-        rf"{_amount}(?:'\s+time|\s+(?P<ago>ago|earlier|fa|atras)|\s+(?P<hence>from\s+now))?",
-        rf"{_weekday}\s+(?P<step>next|last|this)\s+(?P<week>week)",
-        rf"(?:the\s+(?P<nth>\d{{1,2}}){_th}\s+of\s+)?(?P<step>{_build_alternatives(_STEPS)})\s+{_near}",
-        rf"(?P<step>last|next)\s+(?P<month>{_build_alternatives(MONTHS)})",
-        rf"{_near}\s+(?P<step>{_build_alternatives(_following)})",
-        r"(?:at\s+|by\s+)?the\s+(?P<end>end)\s+of\s+(?:the|this)\s+(?P<period>week|month|year)",
-    )
-)
-_HAN_FORMS = tuple(
-    map(
-        defer_regex,
-        (
-            rf"(?P<day>{_build_alternatives(_HAN_DAYS)})",
-            rf"(?P<count>\d{{1,4}}|[{_HAN_DIGITS}]{{1,3}})(?P<unit>{_build_alternatives(_WORDS['han_units'])})(?:以|之)?"
-            r"(?:(?P<past>前)|(?P<coming>[后後]))",
-            rf"{_han_step}[个個]?(?P<week>星期|礼拜|禮拜|[周週])"
-            r"(?:の?(?P<kana>[月火水木金土日])曜日?|(?P<weekday>[一二三四五六日天])(?![个個回次])|(?P<weekend>末))?",
-            rf"{_han_step}[个個]?(?P<period>月)(?:の?(?P<nth>\d{{1,2}})\s*[日号號])?",
-            rf"(?P<year>{_build_alternatives(_HAN_YEARS)})",
-        ),
-    )
-)
 
 
 def _resolve(part: _Part, today: date) -> _Days | None:
@@ -499,9 +452,10 @@ def _shift_period(unit: str, step: int, today: date) -> _Days:
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
 def _find_relative(folded: str, today: date) -> Sequence[DateMention]:
     """Return the first 20 relative dates of a text from `fold_text`; `counted` ones are single days."""
-    forms = () if _RELATIVE_WORDS.isdisjoint(_list_latin_words(folded)) else _FORMS
+    is_latin = not _RELATIVE_WORDS.isdisjoint(_list_latin_words(folded))
+    forms = [*_FORMS["relative"].values()] if is_latin else []
     if not folded.isascii() and _HAS_HAN.search(folded):
-        forms += _HAN_FORMS
+        forms += _FORMS["relative han"].values()
     mentions: list[DateMention] = []
     for form in forms:
         for match in form.finditer(folded):
@@ -530,41 +484,22 @@ def _widen_count(mention: DateMention) -> DateMention:
     return mention._replace(start=start, end=end, unit=unit, counted=unit == "day")
 
 
-_FRENCH = defer_regex(
-    r"\b(?:je|nous|vous|elle|les|du|chez|avec|pour|fait|soir|matin|quoi|est-ce|dit)\b|\b[jlcdnq]u?['’]"
-)
-_GERMAN = defer_regex(r"\b(?:ich|wir|ist|sind|war|der|das|und|nicht|ein|eine|was|wer|wo)\b")
-_MORNING = defer_regex(
-    r"(?:\b(?:heute|gestern|guten|jeden|am|diesen|nachsten|la|las|esta|una|cada|por)|tag|woch)\s+$"
-)
-
-
 def _is_meant(match: re.Match[str], folded: str) -> bool:
     """Return whether a word with another meaning, such as "Morgen", means the day here."""
     word = match.group()
     if word.endswith(("morgen", "manana")) and match.lastgroup == "day":
-        return not _MORNING.search(folded[max(0, match.start() - 12) : match.start()])
+        return not SIGNS["before a morning"].search(folded[max(0, match.start() - 12) : match.start()])
     if word == "hier":  # "here" in German
-        return bool(_FRENCH.search(folded)) and not _GERMAN.search(folded)
+        return bool(SIGNS["french"].search(folded)) and not SIGNS["german"].search(folded)
     return True
-
-
-_WEEKDAY = defer_regex(
-    rf"\b{_weekday}\b(?!,?\s*(?:the\s+|de[nmr]\s+|el\s+|le\s+)?"
-    rf"(?:\d{{1,2}}(?:{_th}|er|\.)?\s*{_of}?(?:{_build_alternatives(_ALL_MONTHS)})|(?:{_build_alternatives(_ALL_MONTHS)})\s+\d)\b)"
-    r"|(?:星期|[周週])(?P<han>[一二三四五六日天])|(?P<kana>[月火水木金土日])曜日?"
-)
-_EVERY = defer_regex(
-    r"(?:\b(?:every|each|jede[nrs]?|cada|los|las|chaque|tous\s+les|toda[s]?|todos|os|as|ogni|tutti\s+i)\s+|[每毎])$"
-)
 
 
 def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
     """Yield for a weekday the last one and the next one; nothing for "every Friday"."""
     if _weekday_words.isdisjoint(_list_latin_words(folded)) and not _HAS_HAN.search(folded):
         return
-    for match in _WEEKDAY.finditer(folded):
-        if _EVERY.search(folded[max(0, match.start() - 12) : match.start()]):
+    for match in SIGNS["weekday"].finditer(folded):
+        if SIGNS["every"].search(folded[max(0, match.start() - 12) : match.start()]):
             continue
         han = match["han"] or match["kana"]
         weekday = _HAN_WEEKDAYS[han] if han else WEEKDAYS[match["weekday"]]
@@ -575,8 +510,6 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
 
 
 # -- several dates -------------------------------------------------------------------------------------------
-
-_RANGE = defer_regex(rf"\s*(?:{_to}|hasta|ate|[~〜]|から|到|至)\s*{_the}")
 
 
 def _drop_overlapping(mentions: Iterable[DateMention]) -> list[DateMention]:
@@ -592,10 +525,10 @@ def _drop_overlapping(mentions: Iterable[DateMention]) -> list[DateMention]:
 def _is_range(folded: str, before: DateMention, one: DateMention) -> bool:
     """Return whether the words between two dates make them a range."""
     words = folded[before.stop : one.at]
-    if _RANGE.fullmatch(words):
+    if SIGNS["range"].fullmatch(words):
         return True
-    is_pair = _LIST.fullmatch(words.strip().removesuffix(" the"))
-    return bool(is_pair and _BETWEEN.search(folded[max(0, before.at - 20) : before.at]))
+    is_pair = SIGNS["list"].fullmatch(words.strip().removesuffix(" the"))
+    return bool(is_pair and SIGNS["between"].search(folded[max(0, before.at - 20) : before.at]))
 
 
 def _join_ranges(folded: str, mentions: list[DateMention]) -> list[DateMention]:
