@@ -189,11 +189,11 @@ def judge_candidates(
     least = limits.related if is_list else least
     found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
     ids: set[str] = set()
-    is_known = _mentions_message(given)
+    is_known = False
     perhaps = 0
     choices = []
     for hit, recent in [*((hit, False) for hit in found), *((to_hit(each), True) for each in given.recent)]:
-        if recent and (is_known or perhaps):
+        if recent and (is_known or perhaps or _mentions_message(given)):
             break
         chance = _NEVER if recent else chances.get(hit.id, 0.0)
         shown_at = given.shown.find_seen_position(hit, replayed_from=replayed_from, now_at=given.now_at)
@@ -233,7 +233,7 @@ def judge_candidates(
         ids.add(hit.id)
         cost = validation.estimate_item_cost(line)
         choices.append(CandidateDecision(hit, verdict, line, cost, recent, shown_at))
-    return choices, is_known
+    return choices, is_known or _mentions_message(given)
 
 
 def _is_mere_reply(hit: Hit) -> bool:

@@ -409,11 +409,11 @@ class _Candidate:
         "rule", "scale", "score", "session", "short", "speaker", "taken",
     )  # fmt: skip
 
-    def __init__(self, passage: Passage, scale: _Scale) -> None:
+    def __init__(self, passage: Passage, scale: _Scale, hits: list[tuple[int, float]]) -> None:
         self.passage = passage
         self.scale = scale
         # (number of the word, frequency) in its own text, and the same together with its neighbours
-        self.hits = scale.hits(passage.terms)
+        self.hits = hits
         self.taken: dict[int, float] = {}
         self.norm = self.base = self.pairs = self.session = self.date = self.rule = self.score = 0.0
         self.speaker = self.form = self.short = 1.0
@@ -445,7 +445,7 @@ def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate
     is_dated = bool(closeness)
     scored = []
     for passage in records:
-        candidate = _Candidate(passage, scale)
+        candidate = _Candidate(passage, scale, scale.hits(passage.terms))
         near, is_on = closeness.compute(passage) if is_dated else (0.0, False)
         if candidate.hits:
             candidate.norm = norm = scale.flat + scale.slope * passage.length
@@ -490,12 +490,12 @@ def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:
 
 
 def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
+    """Return the turns with a match in or near them, or with a date of the question; with their scores."""
     settings = scale.settings
-    candidates = [_Candidate(passage, scale) for passage in turns]
-    best = _score_with_neighbours(scale, candidates)
     closeness = _build_closeness(scale)
     is_dated = bool(closeness)
     form = _Form(scale.query, turns, settings)
+    candidates, best = _take_in_neighbours(scale, turns, keeps_all=is_dated)
     scored = []
     for candidate in candidates:
         passage = candidate.passage
@@ -511,69 +511,58 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     return scored
 
 
-_Hits = Sequence[tuple[int, float]]
-_Spots = Mapping[int, tuple[_Hits, int]]
-"""Hits and length of each turn by its place."""
+def _take_in_neighbours(
+    scale: _Scale, turns: Sequence[Passage], *, keeps_all: bool
+) -> tuple[list[_Candidate], dict[int | None, float]]:
+    """Return the turns with a match in or near them (or all), with base scores, and the best score of each session.
 
-
-def _score_with_neighbours(scale: _Scale, candidates: Sequence[_Candidate]) -> dict[int | None, float]:
-    """Give every turn the words of its neighbors and its base score; return the best turn of each session."""
+    A turn has the words of its neighbours as far as there is room. Only the fitting fraction of a long neighbour is
+    taken. So long neighbours do not dominate a short message, and a long message takes in nothing.
+    """
     settings = scale.settings
+    enough, most = settings.enough, settings.taken_most
     offsets = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
     offsets += [(i, weight) for i, weight in enumerate(settings.after, 1)]
-    places = [(c.passage.thread or 0) * _SPREAD + c.passage.position for c in candidates]
-    spots = {place: (c.hits, c.passage.length) for place, c in zip(places, candidates, strict=True)}
-    best: dict[int | None, float] = {}
-    for place, candidate in zip(places, candidates, strict=True):
-        passage = candidate.passage
-        length: float = passage.length
-        if length < settings.enough:
-            length += settings.taken_length * _take_in(candidate, place, spots, offsets, settings)
-        if candidate.hits or candidate.taken:
-            candidate.norm = norm = scale.flat + scale.slope * length
-            candidate.base = scale.words(candidate.taken.items() or candidate.hits, norm)
-            if scale.pairs and len(candidate.hits) > 1:
-                candidate.pairs = scale.together(candidate.hits, passage.terms, norm)
-            score = candidate.base + candidate.pairs
-            if score > best.get(passage.thread, 0.0):
-                best[passage.thread] = score
-    return best
-
-
-def _take_in(
-    candidate: _Candidate,
-    place: int,
-    spots: _Spots,
-    offsets: Sequence[tuple[int, float]],
-    settings: RankingSettings,
-) -> float:
-    """Add the words of the neighbours as far as there is room; return their length with the same weights.
-
-    Only the fitting fraction of a long neighbour is taken. So long neighbours do not dominate a short message, and a
-    long message takes in nothing.
-    """
-    room = settings.enough - candidate.passage.length
-    most = settings.taken_most
-    taken: dict[int, float] = {}
-    extra = 0.0
+    spots = {
+        (turn.thread or 0) * _SPREAD + turn.position: (turn, scale.hits(turn.terms), turn.length)
+        for turn in turns
+    }
     spot_at = spots.get
-    for offset, weight in offsets:
-        spot = spot_at(place + offset)
-        if spot is not None:
-            hits, size = spot
-            if size > room:
-                weight *= room / size
-            extra += weight * size
-            for i, count in hits:
-                taken[i] = taken.get(i, 0.0) + weight * count
-    if taken:
-        for i, count in taken.items():
-            if count > most:
-                taken[i] = most
-        for i, count in candidate.hits:
-            taken[i] = taken.get(i, 0.0) + count
-        candidate.taken = taken
-    return extra
+    candidates = []
+    best: dict[int | None, float] = {}
+    for place, (passage, own, length) in spots.items():  # one loop without calls: a search has hundreds
+        room = enough - length
+        taken: dict[int, float] = {}
+        extra = 0.0
+        for offset, weight in offsets if room > 0 else ():
+            if (spot := spot_at(place + offset)) is not None:
+                _, hits, size = spot
+                if size > room:
+                    weight *= room / size
+                extra += weight * size
+                for i, count in hits:
+                    taken[i] = taken.get(i, 0.0) + weight * count
+        if not (own or taken or keeps_all):
+            continue
+        candidate = _Candidate(passage, scale, own)
+        candidates.append(candidate)
+        if taken:
+            for i, count in taken.items():
+                if count > most:
+                    taken[i] = most
+            for i, count in own:
+                taken[i] = taken.get(i, 0.0) + count
+            candidate.taken = taken
+        elif not own:
+            continue
+        candidate.norm = norm = scale.flat + scale.slope * (length + settings.taken_length * extra)
+        candidate.base = scale.words(taken.items() if taken else own, norm)
+        if scale.pairs and len(own) > 1:
+            candidate.pairs = scale.together(own, passage.terms, norm)
+        score = candidate.base + candidate.pairs
+        if score > best.get(passage.thread, 0.0):
+            best[passage.thread] = score
+    return candidates, best
 
 
 class _Form:

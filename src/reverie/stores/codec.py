@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from functools import cached_property
 from json.encoder import encode_basestring
@@ -208,27 +209,43 @@ class RowCodec(Generic[T]):
         self.kind = kind
         self.columns = columns
         self.names = tuple(column.name for column in columns)
-        # Field, encoder, decoder and types of each column: a loop over these is quicker than one over `columns`.
-        self._steps = [(each.field or each.name, *each.form[:3]) for each in columns]
+        # Field, encoder, decoder and types of each column, and whether None stands for the field's default: a loop
+        # over these is quicker than one over `columns`.
+        defaults = {each.name: each.default for each in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
+        self._steps = [
+            (name, *each.form[:3], each.usual is None and _means(each.form, defaults[name]))
+            for each in columns
+            for name in [each.field or each.name]
+        ]
 
     def encode(self, value: T) -> Row:
         """Return a value as its columns."""
         return tuple(
             [
                 each if type(each := getattr(value, field)) in same else encode(each)
-                for field, encode, _, same in self._steps
+                for field, encode, _, same, _ in self._steps
             ]
         )
 
     def decode(self, row: Sequence[Any]) -> T:
         """Return the value in the columns; raise `UnreadableRow`."""
-        fields = {}
-        for (field, _, decode, same), stored in zip(self._steps, row, strict=True):
+        given = {}
+        for (field, _, decode, same, is_optional), stored in zip(self._steps, row, strict=True):
+            if stored is None and is_optional:
+                continue
             try:
-                fields[field] = stored if type(stored) in same else decode(stored)
+                given[field] = stored if type(stored) in same else decode(stored)
             except UnreadableRow as error:
                 raise UnreadableRow(f"its {field} {error}") from None
-        return self.kind(**fields)
+        return self.kind(**given)
+
+
+def _means(form: ColumnType, default: Any) -> bool:
+    """Return whether a column without a value decodes to a field's default."""
+    try:
+        return bool(form.decode(None) == default) if NoneType not in form.same else default is None
+    except UnreadableRow:
+        return False
 
 
 class TableCodec(RowCodec[T]):

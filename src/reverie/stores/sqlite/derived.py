@@ -89,11 +89,14 @@ _MEASURE = (
 )
 
 
+_TURN = "key, terms, length, thread, position, voice, at, cues, dates"
+_TURN_REST = Passage(0, "", 0, kind="turn")[len(_TURN.split(", ")) :]
+"""The other fields of every turn, which are not read: a search reads hundreds of turns."""
+
 _NEIGHBORS = (
-    f"SELECT DISTINCT {', '.join(f'near.{name}' for name in _COLUMNS.split(', '))} "
-    "FROM passage AS hit CROSS JOIN passage AS near "
+    f"SELECT {_TURN} FROM passage WHERE key IN (SELECT near.key FROM passage AS hit CROSS JOIN passage AS near "
     "ON near.thread = hit.thread AND near.position BETWEEN hit.position - ? AND hit.position + ? "
-    "WHERE hit.thread IS NOT NULL AND hit.key IN ({})"
+    "WHERE hit.thread IS NOT NULL AND hit.key IN ({}))"
 )
 _KEYS = 1_024  # in one statement
 
@@ -198,17 +201,17 @@ class DerivedDatabase:
         self, store: Store, subject: Searchable, keys: Sequence[int], around: int = 0
     ) -> list[Passage]:
         """Return passages by key, of turns also their neighbours up to a distance, none twice."""
-        rows: dict[int, Row] = {}
+        found: dict[int, Passage] = {}
         for start in range(0, len(keys), _KEYS):
             some = pad_values(keys[start : start + _KEYS])
             if around and subject == "turn":
-                sql = _NEIGHBORS.format(_list_marks(some))
-                found = self._read(store, sql, (around, around, *some))
+                rows = self._read(store, _NEIGHBORS.format(_list_marks(some)), (around, around, *some))
+                found |= {row[0]: Passage._make(row + _TURN_REST) for row in rows}
             else:
                 sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({_list_marks(some)})"
-                found = self._read(store, sql, (SEARCHABLE.index(subject), *some))
-            rows |= {row[0]: row for row in found}
-        return list(map(Passage._make, rows.values()))
+                rows = self._read(store, sql, (SEARCHABLE.index(subject), *some))
+                found |= {row[0]: Passage._make(row) for row in rows}
+        return list(found.values())
 
     def measure(
         self, store: Store, subject: Searchable, scopes: Sequence[str] | None, category: str | None
