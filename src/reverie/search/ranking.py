@@ -489,13 +489,17 @@ def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:
     )
 
 
+_Spots = Mapping[int, tuple[Passage, Sequence[tuple[int, float]], int]]
+"""Turns by place, each with its hits and its length."""
+
+
 def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     """Return the turns with a match in or near them, or with a date of the question; with their scores."""
     settings = scale.settings
     closeness = _build_closeness(scale)
     is_dated = bool(closeness)
     form = _Form(scale.query, turns, settings)
-    candidates, best = _take_in_neighbours(scale, turns, keeps_all=is_dated)
+    candidates, best = _add_neighbours(scale, turns, keeps_all=is_dated)
     scored = []
     for candidate in candidates:
         passage = candidate.passage
@@ -511,50 +515,31 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
     return scored
 
 
-def _take_in_neighbours(
+def _add_neighbours(
     scale: _Scale, turns: Sequence[Passage], *, keeps_all: bool
 ) -> tuple[list[_Candidate], dict[int | None, float]]:
-    """Return the turns with a match in or near them (or all), with base scores, and the best score of each session.
-
-    A turn has the words of its neighbours as far as there is room. Only the fitting fraction of a long neighbour is
-    taken. So long neighbours do not dominate a short message, and a long message takes in nothing.
-    """
+    """Return the turns with a match in or near them (or all), with base scores, and the best score of each session."""
     settings = scale.settings
-    enough, most = settings.enough, settings.taken_most
     offsets = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
     offsets += [(i, weight) for i, weight in enumerate(settings.after, 1)]
     spots = {
         (turn.thread or 0) * _SPREAD + turn.position: (turn, scale.hits(turn.terms), turn.length)
         for turn in turns
     }
-    spot_at = spots.get
     candidates = []
     best: dict[int | None, float] = {}
-    for place, (passage, own, length) in spots.items():  # one loop without calls: a search has hundreds
-        room = enough - length
-        taken: dict[int, float] = {}
-        extra = 0.0
-        for offset, weight in offsets if room > 0 else ():
-            if (spot := spot_at(place + offset)) is not None:
-                _, hits, size = spot
-                if size > room:
-                    weight *= room / size
-                extra += weight * size
-                for i, count in hits:
-                    taken[i] = taken.get(i, 0.0) + weight * count
+    for place, (passage, own, length) in spots.items():
+        taken, extra = _take_in(place, settings.enough - length, spots, offsets)
         if not (own or taken or keeps_all):
             continue
         candidate = _Candidate(passage, scale, own)
         candidates.append(candidate)
         if taken:
-            for i, count in taken.items():
-                if count > most:
-                    taken[i] = most
+            most = settings.taken_most
+            taken = {i: min(most, count) for i, count in taken.items()}
             for i, count in own:
                 taken[i] = taken.get(i, 0.0) + count
             candidate.taken = taken
-        elif not own:
-            continue
         candidate.norm = norm = scale.flat + scale.slope * (length + settings.taken_length * extra)
         candidate.base = scale.words(taken.items() if taken else own, norm)
         if scale.pairs and len(own) > 1:
@@ -563,6 +548,28 @@ def _take_in_neighbours(
         if score > best.get(passage.thread, 0.0):
             best[passage.thread] = score
     return candidates, best
+
+
+def _take_in(
+    place: int, room: int, spots: _Spots, offsets: Sequence[tuple[int, float]]
+) -> tuple[dict[int, float], float]:
+    """Return the words of a turn's neighbours as far as there is room, and their length with the same weights.
+
+    Only the fitting fraction of a long neighbour is taken. So long neighbours do not dominate a short message, and a
+    long message takes in nothing.
+    """
+    taken: dict[int, float] = {}
+    extra = 0.0
+    spot_at = spots.get
+    for offset, weight in offsets if room > 0 else ():
+        if (spot := spot_at(place + offset)) is not None:
+            _, hits, size = spot
+            if size > room:
+                weight *= room / size
+            extra += weight * size
+            for i, count in hits:
+                taken[i] = taken.get(i, 0.0) + weight * count
+    return taken, extra
 
 
 class _Form:
