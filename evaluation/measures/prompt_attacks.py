@@ -126,13 +126,14 @@ def _find_forgeries(it: AttackWorld, case: AttackCase) -> Iterator[str]:
                 yield f"the prompt of {name}: {wrong}"
     for query in (case.poison[:300], case.text[:300]):
         told = it.memory.tools(groups=["long_term"]).call("search_memory", json.dumps({"query": query}))
-        hits = (told.data or {}).get("hits", [])
-        if _LISTED.findall(told.text) != [hit["id"] for hit in hits]:
+        head, *lines = told.text.split("\n")
+        ids = _LISTED.findall(told.text)
+        found = [it.memory.get(name) or it.memory.get_turn(name) for name in ids]
+        if not head.startswith((f"Found {len(lines)} ", "Found nothing")) or None in found:
             yield "a search shows other memories than it found"
-        lines = told.text.split("\n")[1:]
         if any(
-            not hit["trusted"] and escaping.NOT_CONFIRMED not in line
-            for hit, line in zip(hits, lines, strict=False)
+            each is not None and each.origin in UNTRUSTED and escaping.NOT_CONFIRMED not in line
+            for each, line in zip(found, lines, strict=False)
         ):
             yield "a search does not say what is not confirmed"
         it.told.append(told.text)

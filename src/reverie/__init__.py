@@ -18,9 +18,10 @@ __version__ = "0.2.0"
 
 _NAMES: dict[str, str] = {
     "reverie.admin.administration": "Administration",
-    "reverie.admin.erasure.request": "ErasureItem ErasureReport",
-    "reverie.admin.history": "Blame Difference FieldChange History Journal",
-    "reverie.admin.history.undo": "UndoResult",
+    "reverie.admin.erasure.matching": "ErasureItem ErasureReport",
+    "reverie.admin.history.diff": "Blame Difference FieldChange",
+    "reverie.admin.history.journal": "Journal",
+    "reverie.admin.history.undo": "History UndoResult",
     "reverie.admin.stats": "ScopeStats Stats",
     "reverie.admin.transfer.backup": "Backup RecoveryReport recover",
     "reverie.admin.transfer.export": "ExportReport",

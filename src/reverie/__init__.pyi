@@ -1,13 +1,13 @@
 """Public names of the package. Written by scripts/generate_async.py; do not edit."""
 
 from reverie.admin.administration import Administration as Administration
-from reverie.admin.erasure.request import ErasureItem as ErasureItem
-from reverie.admin.erasure.request import ErasureReport as ErasureReport
-from reverie.admin.history import Blame as Blame
-from reverie.admin.history import Difference as Difference
-from reverie.admin.history import FieldChange as FieldChange
-from reverie.admin.history import History as History
-from reverie.admin.history import Journal as Journal
+from reverie.admin.erasure.matching import ErasureItem as ErasureItem
+from reverie.admin.erasure.matching import ErasureReport as ErasureReport
+from reverie.admin.history.diff import Blame as Blame
+from reverie.admin.history.diff import Difference as Difference
+from reverie.admin.history.diff import FieldChange as FieldChange
+from reverie.admin.history.journal import Journal as Journal
+from reverie.admin.history.undo import History as History
 from reverie.admin.history.undo import UndoResult as UndoResult
 from reverie.admin.stats import ScopeStats as ScopeStats
 from reverie.admin.stats import Stats as Stats

@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from reverie.admin.administration import Administration
-from reverie.admin.history import History, Journal
+from reverie.admin.history.journal import Journal
+from reverie.admin.history.undo import History
 from reverie.consolidation.worker import Worker
 from reverie.memory import Memory
 from reverie.reader import MemoryReader

@@ -11,11 +11,11 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack, overload
 
 from reverie.admin.administration import Administration
 from reverie.admin.doctor import Diagnosis
+from reverie.admin.erasure.matching import ErasureReport
 from reverie.admin.erasure.redact_stored import RedactionReport
-from reverie.admin.erasure.request import ErasureReport
-from reverie.admin.history import History, Journal, When
 from reverie.admin.history.diff import Blame, Difference
-from reverie.admin.history.undo import UndoResult
+from reverie.admin.history.journal import Journal, When
+from reverie.admin.history.undo import History, UndoResult
 from reverie.admin.stats import ScopeStats, Stats
 from reverie.admin.transfer.backup import Backup
 from reverie.admin.transfer.export import ExportReport

@@ -49,7 +49,7 @@ from reverie.stores.writer import Publish, StoreWriter, discard_rows
 
 if TYPE_CHECKING:
     from reverie.admin.administration import Administration
-    from reverie.admin.history import History
+    from reverie.admin.history.undo import History
     from reverie.consolidation.worker import Worker
     from reverie.files.folder import MemoryFolder
     from reverie.llm.embedding import Embedder, Embedding
@@ -341,7 +341,7 @@ class Memory(ScopedMemory):
     def history(self) -> History:
         """History of all changes: log, blame, differences, and undo."""
         with translate_os_errors(_CODE):
-            from reverie.admin.history import History  # here: most programs never look back
+            from reverie.admin.history.undo import History  # here: most programs never look back
 
         return History(self._parts.writer)
 

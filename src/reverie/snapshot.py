@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from reverie.admin.history import Journal, When
+from reverie.admin.history.journal import Journal, When
 from reverie.admin.history.snapshot_store import SnapshotStore
 from reverie.admin.stats import Stats, compute_stats
 from reverie.domain.text.timestamps import Clock

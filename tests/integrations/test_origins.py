@@ -84,8 +84,9 @@ def test_labels_that_a_model_usually_gives_lower_no_trust(poisoned: ScopedMemory
     saved = poisoned.tools(session="chat:1").call(
         "save_memory", {"content": SAID, "category": "user-preferences/reading", "tags": ["todo"]}
     )
-    assert saved.data is not None
-    assert saved.data["record"]["origin"] == "agent"
+    record = poisoned.get(saved.text.split()[2])
+    assert record is not None
+    assert record.origin == "agent"
 
 
 ADAPTERS: dict[str, Callable[[ScopedMemory], object]] = {

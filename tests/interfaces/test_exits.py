@@ -77,13 +77,13 @@ def list_calls(memory: Memory) -> list[tuple[str, dict[str, Any]]]:
     return [(name, arguments) for name, arguments in json.loads(text)]
 
 
-def test_every_tool_escapes_text_and_data(memory: Memory) -> None:
+def test_every_tool_escapes_its_text(memory: Memory) -> None:
     tools = memory.tools(session="chat:1", groups=GROUPS)
     calls = list_calls(memory)
     assert {name for name, _ in calls} == set(tools.names), "each tool is tried"
     for name, arguments in calls:
         result = tools.call(name, arguments)
-        check((name, arguments), [result.text, result.data])
+        check((name, arguments), result.text)
         if "BOATS" in result.text.upper() and "web" in result.text:
             assert not result.trusted, name
     assert "no tool" in tools.call("![x](y) <|im_start|>").text.lower()
@@ -98,10 +98,8 @@ def test_a_text_is_edited_by_its_words_as_they_are_shown(memory: Memory) -> None
         ({"page": "map.md"}, "read_page", {"page": "map.md"}),
         ({"id": record.id}, "get_memory", {"id": record.id}),
     ):
-        data = tools.call(read, arguments).data
-        assert data is not None
-        line = data["text"].split("\n")[1]
-        assert line.startswith("! [map]")
+        shown = tools.call(read, arguments).text.split("\n")
+        line = next(each for each in shown if each.startswith("! [map]"))
         edited = tools.call("edit_memory", {**where, "old": f"{line}\nThe end", "new": "It is new\nThe end"})
         assert not edited.failed, edited.text
     after = memory.get(record.id)

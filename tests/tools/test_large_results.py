@@ -30,7 +30,7 @@ def working(memory: Memory) -> WorkingMemory:
 
 def answering(answer: Any, name: str = "fetch") -> Toolset:
     spec = ToolSpec(name=name, description="Fetch a page.", parameters=build_parameters())
-    run = answer if callable(answer) else lambda given: ToolResult(answer, {"text": answer})
+    run = answer if callable(answer) else lambda given: ToolResult(answer)
     return Toolset([Tool(spec=spec, run=run)])
 
 
@@ -43,7 +43,6 @@ def together(working: WorkingMemory, prefix: str = "") -> str:
 def test_a_short_answer_stays_as_it_is(working: WorkingMemory) -> None:
     tools = with_chunking(answering("x" * 400), working, most_tokens=LIMIT)
     assert tools.call("fetch").text == "x" * 400
-    assert tools.call("fetch").data == {"text": "x" * 400}
     assert working.list() == []
 
 
@@ -60,7 +59,6 @@ def test_a_long_answer_is_replaced_by_an_index_of_its_pieces(working: WorkingMem
     assert rows == [
         f"- {key}, {len(working.get(key) or ''):,} characters: # Part {n}" for n, key in enumerate(keys)
     ]
-    assert told.data == {"pieces": [{"key": key, "characters": len(working.get(key) or "")} for key in keys]}
     assert "".join(working.get(key) or "" for key in keys) == PAGE
     assert {entry.category for entry in working.list()} == {"tool-results"}
 
@@ -103,7 +101,7 @@ def test_over_capacity_the_last_piece_has_the_rest_and_is_read_in_parts(working:
     text = "".join(f"{number:04} {'x' * 390}\n" for number in range(120))
     working.set("mine", "note")
     tools = with_chunking(answering(text), working, most_tokens=LIMIT)
-    keys = [row["key"] for row in (tools.call("fetch").data or {})["pieces"]]
+    keys = [row.split(",")[0].removeprefix("- ") for row in tools.call("fetch").text.split("\n")[1:]]
     assert (len(keys), len(working.list())) == (49, 50)
     assert together(working, "fetch") == text
     last = tools.call("get_from_working_memory", {"key": keys[-1], "part": 2})

@@ -17,8 +17,6 @@ def test_a_save_says_under_which_id_and_where(memory: Memory, call: Call) -> Non
     assert (record.origin, record.source, record.tags, record.kind) == (
         "agent", "session:chat:1", ("tea",), "preference",
     )  # fmt: skip
-    assert told.data is not None
-    assert (told.data["id"], told.data["outcome"]) == (record.id, "created")
 
 
 def test_saying_it_again_does_no_harm_and_is_said(memory: Memory, call: Call) -> None:
@@ -26,8 +24,6 @@ def test_saying_it_again_does_no_harm_and_is_said(memory: Memory, call: Call) ->
     told = call("save_memory", content="ada prefers  tea")
     (record,) = memory.list()
     assert told.text == f"Known already: {record.id}, seen 2 times."
-    assert told.data is not None
-    assert told.data["outcome"] == "reinforced"
 
 
 def test_a_search_says_how_many_and_how_old(memory: Memory, call: Call, clock: MovableClock) -> None:
@@ -46,12 +42,6 @@ def test_a_search_says_how_many_and_how_old(memory: Memory, call: Call, clock: M
             f"- [{new.id}]: Cleo prefers tea at night (today)",
         ]
     )
-    assert told.data is not None
-    hits = {hit["id"]: hit for hit in told.data["hits"]}
-    assert hits[old.id]["age"] == "7 days ago"
-    assert hits[old.id]["category"] == "user-preferences"
-    assert all(0 < hit["score"] <= 1 for hit in hits.values())
-    assert all(hit["origin"] == "owner" and hit["trusted"] for hit in hits.values())
 
 
 def test_a_search_without_a_query_lists_what_changed_last(
@@ -71,8 +61,7 @@ def test_what_nobody_confirmed_is_said_to_be_so(memory: Memory, call: Call) -> N
     assert told.text.endswith(
         "The API key rotates weekly (today, ask before acting on it, from the web, not confirmed)"
     )
-    assert told.data is not None
-    assert (told.data["hits"][0]["origin"], told.data["hits"][0]["trusted"]) == ("web", False)
+    assert not told.trusted
 
 
 def test_what_does_not_hold_any_more_is_said_to_be_so(memory: Memory, call: Call) -> None:
@@ -87,7 +76,6 @@ def test_recalled_text_is_one_line_behind_its_id(memory: Memory, call: Call) -> 
     assert len(told.text.split("\n")) == 2
     assert "\u202e" not in told.text
     assert "- [aaaaaaaaaaaa]" not in told.text
-    assert "\u202e" not in str(told.data)
 
 
 def test_a_long_memory_is_cut_and_read_in_full_by_its_id(memory: Memory, call: Call) -> None:
@@ -98,8 +86,6 @@ def test_a_long_memory_is_cut_and_read_in_full_by_its_id(memory: Memory, call: C
     read = call("get_memory", id=f"[{record.id}]")
     assert read.text.startswith(f"[{record.id}], fact, today:\n<<<data ")
     assert text in read.text
-    assert read.data is not None
-    assert read.data["text"] == text
 
 
 def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory, call: Call) -> None:
@@ -136,9 +122,6 @@ def test_categories_are_listed_with_how_many_each_has(memory: Memory, call: Call
     memory.save("c water")
     told = call("list_memory_categories")
     assert told.text == "- (no category): 1\n- user-preferences/drinks: 2"
-    assert told.data == {
-        "categories": [{"category": None, "count": 1}, {"category": "user-preferences/drinks", "count": 2}]
-    }
 
 
 def test_a_headline_is_read_with_the_records_under_it(memory: Memory, call: Call) -> None:
@@ -157,11 +140,11 @@ def test_what_a_model_changes_is_the_agents_work(memory: Memory) -> None:
         chat.add("user", "Staging is back, it seems")
         tools = memory.scoped(scope).tools(session="cli:1") if scope else memory.tools(session="cli:1")
         saved = tools.call("save_memory", {"content": "Staging listens on port 5433"})
-        assert saved.data is not None
-        [row] = memory.history.log(str(saved.data["id"]))
+        name = saved.text.removeprefix("Saved as ").rstrip(".")
+        [row] = memory.history.log(name)
         assert row.actor == "agent"
-        tools.call("delete_memory", {"id": saved.data["id"]})
-        assert {row.actor for row in memory.history.log(str(saved.data["id"]))} == {"agent"}
+        tools.call("delete_memory", {"id": name})
+        assert {row.actor for row in memory.history.log(name)} == {"agent"}
         memory.scoped(scope).save("Ines likes tea")
         chat.add("assistant", "Noted.")
         assert {row.actor for row in memory.history.log() if row.subject == "turn"} == {"owner"}
@@ -199,6 +182,4 @@ def test_recall_finds_observations_and_nothing_else(memory: Memory, call: Call) 
     told = call("recall", query="API rate limit")
     assert told.text.startswith("Found 1 observation:")
     assert "Ada" not in told.text
-    assert told.data is not None
-    assert [hit["kind"] for hit in told.data["hits"]] == ["finding"]
     assert call("recall", query="llamas").text == "Found nothing. Try other words."

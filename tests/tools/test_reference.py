@@ -1,6 +1,6 @@
 """The reference of the tools says what the tools say of themselves.
 
-`REVERIE_DOCS_UPDATE=1` writes what is said of each tool anew, and leaves its data and how it answers as they are.
+`REVERIE_DOCS_UPDATE=1` writes what is said of each tool anew, and leaves how it answers as it is.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def test_every_tool_is_in_the_reference_with_its_arguments_and_answers() -> None
     for tool in TOOLS:
         text = FILE.read_text(encoding="utf-8")
         shown = section(text, tool.name)
-        begins, _, answers = shown.partition(" Data: ")
+        begins, _, answers = shown.partition("\n\nAnswers: ")
         if os.environ.get("REVERIE_DOCS_UPDATE"):
-            FILE.write_text(text.replace(shown, f"{described(tool)} Data: {answers}"), encoding="utf-8")
+            FILE.write_text(text.replace(shown, f"{described(tool)}\n\nAnswers: {answers}"), encoding="utf-8")
             begins = described(tool)
         assert begins == described(tool)
         assert len(answers) > 20, f"how {tool.name} answers is not said"

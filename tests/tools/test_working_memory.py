@@ -12,9 +12,6 @@ def test_what_is_set_aside_says_how_long_it_lives(memory: Memory, call: Call) ->
     assert told.text == "Stored under mail/draft, expires in 5m00s."
     told = call("save_to_working_memory", key="page", data="x", ttl_minutes=20)
     assert told.text == "Stored under page, expires in 20m00s."
-    assert told.data == {
-        "entry": {"key": "page", "characters": 1, "category": None, "tags": [], "expires_in_seconds": 1200}
-    }
     assert memory.session("chat:1").working.get("mail/draft") == "Dear Ada"
 
 
@@ -26,8 +23,6 @@ def test_the_whole_text_comes_back_between_marks(call: Call) -> None:
     assert mark.startswith("<<<data ")
     assert end == f"{mark.removeprefix('<<<')}>>>"
     assert body == ["one", "", "## Long-term Memory", "  two"]
-    assert told.data is not None
-    assert told.data["text"] == "one\n\n## Long-term Memory\n  two"
 
 
 def test_a_key_that_is_not_there_names_those_that_are(call: Call, clock: MovableClock) -> None:
@@ -48,7 +43,6 @@ def test_the_list_has_keys_and_sizes_and_never_the_data(call: Call) -> None:
     call("save_to_working_memory", key="draft", data="secret plan", category="mail", tags=["a", "b"])
     told = call("list_working_memory")
     assert told.text == "1 entry:\n- draft: expires in 5m00s, category: mail, tags: a, b, 11 characters"
-    assert "plan" not in str(told.data)
 
 
 def test_a_search_shows_where_the_words_are(call: Call) -> None:
@@ -57,8 +51,6 @@ def test_a_search_shows_where_the_words_are(call: Call) -> None:
     told = call("search_working_memory", query="deployment")
     assert told.text.startswith("Found 1 entry:\n- page: expires in 5m00s, 2,021 characters: … ")
     assert "deployment guide" in told.text
-    assert told.data is not None
-    assert told.data["hits"][0]["score"] > 0
     assert call("search_working_memory", query="about", category="page").text == (
         "Found nothing among 2 entries."
     )

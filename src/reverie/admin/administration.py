@@ -29,8 +29,8 @@ from reverie.stores.writer import Cursors
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
     from reverie.admin.erasure.eraser import Eraser
+    from reverie.admin.erasure.matching import ErasureReport
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
-    from reverie.admin.erasure.request import ErasureReport
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
@@ -238,7 +238,7 @@ class Administration:
             ForgettingUnfinished: it has gone from the database, but not from everywhere else. Fix the cause, and
                 run `doctor(fix=True)`.
         """
-        from reverie.admin.erasure.request import EraseRequest
+        from reverie.admin.erasure.matching import EraseRequest
 
         ids += () if request is None else self._requests.get(request).ids
         wanted = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)

@@ -33,7 +33,6 @@ try:
         ModelResponse,
         TextPart,
         ToolCallPart,
-        ToolReturn,
         ToolReturnPart,
         UserPromptPart,
     )
@@ -104,15 +103,13 @@ class MemoryToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
-        """Run a tool on a worker thread. The model gets its sentence, the program its data."""
+        """Run a tool on a worker thread, and return its sentence."""
         ours = self.tools.tool(name)
         seen = [] if ours.reads_only else _extract_texts(ctx.messages)
         result = await asyncio.to_thread(core.call_tool, self.tools, name, tool_args, seen=seen)
         if result.failed and ctx.retry < tool.max_retries:
             raise ModelRetry(result.text)
-        if result.data is None:
-            return result.text
-        return ToolReturn(return_value=result.text, metadata=dict(result.data))
+        return result.text
 
 
 def _build_tool_definition(tool: Tool) -> ToolDefinition:

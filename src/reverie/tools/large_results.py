@@ -12,7 +12,7 @@ import hashlib
 import inspect
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar, cast
@@ -115,10 +115,7 @@ class LargeResultStore:
         Args:
             name: Name of the tool.
         """
-        if validation.estimate_tokens(result.text) <= self._most_tokens:
-            return result
-        entry = (result.data or {}).get("entry")
-        if isinstance(entry, Mapping) and entry.get("category") == _CATEGORY:
+        if name == self._get or validation.estimate_tokens(result.text) <= self._most_tokens:
             return result
         stored = self._store(self._working.sanitize(result.text)[:LONGEST_DATA], name)
         return replace(stored, failed=result.failed, trusted=result.trusted)
@@ -144,7 +141,7 @@ class LargeResultStore:
                 what += f", and working memory is full: drop what you do not need with {self._drop}, then call it again"
         if not stored:
             shown = escaping.fence(text[: self._most_tokens * 4])
-            return ToolResult(f"{what}. It begins:\n{shown}", {"pieces": []})
+            return ToolResult(f"{what}. It begins:\n{shown}")
         return self._format_index(what, stored)
 
     def _store_pieces(self, pieces: Sequence[_Piece]) -> list[_Piece]:
@@ -176,8 +173,7 @@ class LargeResultStore:
                 for piece in stored
             ),
         ]
-        rows = [{"key": piece.key, "characters": len(piece.text)} for piece in stored]
-        return ToolResult("\n".join(lines), {"pieces": rows})
+        return ToolResult("\n".join(lines))
 
 
 def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:

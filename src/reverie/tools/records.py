@@ -6,7 +6,7 @@ A model archives and never erases, whatever the name of its tool.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,8 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL, HOME_LAYERS, UNTRUSTED, Layer, Record
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import escaping
-from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.repositories.records import NewRecord, SaveResult
+from reverie.repositories.records import NewRecord
 from reverie.repositories.wishes import WishResult
 from reverie.search.hits import Hit, Source
 from reverie.stores.writer import retry_conflicts
@@ -75,7 +74,7 @@ class MemoryOperations:
             until = f" It matters until {saved.until:%Y-%m-%d}." if saved.until else ""
             permission = " Ask before acting on it." if saved.permission else ""
             text = f"Saved as {saved.record.id}{where}.{kind}{until}{permission}{secret}"
-        return ToolResult(text, _build_saved_data(saved))
+        return ToolResult(text)
 
     def search(
         self,
@@ -102,11 +101,8 @@ class MemoryOperations:
         under = ["It sums up:", *(render.render_record(part) for part in parts)] if parts else []
         text, more = rendering.cut_part(record.content, given.get("part"), how="Call get_memory with part {}")
         lines = [f"[{record.id}]{where}, {', '.join(facts)}:", escaping.fence(text)]
-        return ToolResult(
-            "\n".join([*lines, *filter(None, [more]), *under]),
-            {"record": rendering.build_record_data(record), "text": text},
-            trusted=record.origin not in UNTRUSTED,
-        )
+        told = "\n".join([*lines, *filter(None, [more]), *under])
+        return ToolResult(told, trusted=record.origin not in UNTRUSTED)
 
     def archive(self, given: Mapping[str, Any]) -> ToolResult:
         """Archive a record because a model says so, unless its owner pinned it."""
@@ -119,22 +115,19 @@ class MemoryOperations:
         archived = self.memory.archive(record.id, reason=given.get("reason") or "")
         return ToolResult(
             f'Archived {archived.id}: "{escaping.escape_line(archived.content)}". It can be restored.',
-            {"id": archived.id, "archived": rendering.build_record_data(archived)},
             trusted=archived.origin not in UNTRUSTED,
         )
 
     def request_forget(self, given: Mapping[str, Any]) -> ToolResult:
         """Propose to erase what is stored about a subject."""
         request = self.memory.forget_requests.propose(given["subject"])
-        result = WishResult(wish=Wish("forget", given["subject"]), request=request)
-        return ToolResult(result.describe(), {"request": None if request is None else request.to_dict()})
+        return ToolResult(WishResult(wish=Wish("forget", given["subject"]), request=request).describe())
 
     def list_categories(self, given: Mapping[str, Any]) -> ToolResult:
         """Return the categories with their numbers of records."""
         found = sorted(self.memory.categories().items())
-        data = {"categories": [{"category": name or None, "count": count} for name, count in found]}
         lines = [f"- {name or '(no category)'}: {count}" for name, count in found]
-        return ToolResult("\n".join(lines) or "There are no memories yet.", data)
+        return ToolResult("\n".join(lines) or "There are no memories yet.")
 
     # -- golemcore's one tool ------------------------------------------------------------------------------
 
@@ -147,17 +140,11 @@ class MemoryOperations:
             raise InvalidInput(f"{operation} takes no {', '.join(unused)}; it takes {', '.join(takes)}")
         if operation != "search" and takes[0] not in passed:
             raise InvalidInput(f"{operation} needs {takes[0]}")
-        result = {
-            "add": lambda: self.save(passed, draft=False),
-            "search": lambda: self.search(passed, nothing=". Try other words, or fewer restrictions."),
-            "update": lambda: self.update(passed),
-            "promote": lambda: self.promote(passed),
-            "forget": lambda: self.archive(passed),
-        }[operation]()
-        if (data := result.data) is None:
-            return result
-        record = data.get("record") or data.get("archived")
-        return replace(result, data={"operation": operation, "record": record, "hits": data.get("hits")})
+        if operation == "add":
+            return self.save(passed, draft=False)
+        if operation == "search":
+            return self.search(passed, nothing=". Try other words, or fewer restrictions.")
+        return {"update": self.update, "promote": self.promote, "forget": self.archive}[operation](passed)
 
     def update(self, given: Mapping[str, Any]) -> ToolResult:
         """Change fields of a record."""
@@ -165,11 +152,8 @@ class MemoryOperations:
         if not changes:
             raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
         before, after = self.update_record(given, lambda _: changes)
-        return ToolResult(
-            describe_change("Updated", before, after, self.now()),
-            {"record": rendering.build_record_data(after)},
-            trusted=after.origin not in UNTRUSTED,
-        )
+        told = describe_change("Updated", before, after, self.now())
+        return ToolResult(told, trusted=after.origin not in UNTRUSTED)
 
     def promote(self, given: Mapping[str, Any]) -> ToolResult:
         """Move a record from the episodic layer to another."""
@@ -192,7 +176,7 @@ class MemoryOperations:
             _, record = self.update_record(given, lambda _: {"layer": layer})
             shown = rendering.render_record(record, self.now())
             text = f"Promoted {record.id} from episodic to {layer}:\n{shown}"
-        return ToolResult(text, {"record": rendering.build_record_data(record)})
+        return ToolResult(text)
 
     # -- findings, insights and lessons --------------------------------------------------------------------
 
@@ -208,10 +192,7 @@ class MemoryOperations:
         saved = self.memory.save_many(notes)
         lines = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
         number = rendering.format_count(len(saved), "observation")
-        return ToolResult(
-            "\n".join([f"Remembered {number}:", *lines]),
-            {"saved": [_build_saved_data(each) for each in saved]},
-        )
+        return ToolResult("\n".join([f"Remembered {number}:", *lines]))
 
     def recall(self, given: Mapping[str, Any]) -> ToolResult:
         """Search findings, insights and lessons."""
@@ -325,24 +306,10 @@ class MemoryOperations:
             noun: What a hit is called, and what several are.
             nothing: What follows "Found nothing".
         """
-        now = self.now()
         found = f"Found {rendering.format_count(len(hits), *noun)}:"
-        return ToolResult(
-            "\n".join([found, *(rendering.render_hit(hit, now) for hit in hits)])
-            if hits
-            else f"Found nothing{nothing}",
-            {"hits": [rendering.build_hit_data(hit, now) for hit in hits]},
-            trusted=all(hit.is_trusted for hit in hits),
-        )
-
-
-def _build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
-    return {
-        "id": saved.record.id,
-        "outcome": saved.outcome,
-        **to_json_object(saved, "kind", "about", "until", "permission", "reason"),
-        "record": rendering.build_record_data(saved.record),
-    }
+        lines = [found, *(rendering.render_hit(hit, self.now()) for hit in hits)]
+        told = "\n".join(lines) if hits else f"Found nothing{nothing}"
+        return ToolResult(told, trusted=all(hit.is_trusted for hit in hits))
 
 
 def describe_change(verb: str, before: Record, after: Record, now: datetime) -> str:

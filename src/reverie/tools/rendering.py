@@ -7,27 +7,21 @@ Stored text is quoted as data, on one line after its id, without invisible and c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from reverie.context import render
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import get_end, is_valid_at
 from reverie.domain.record import UNTRUSTED, Record
-from reverie.domain.text import escaping, timestamps
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text import escaping
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.hits import Hit
 
 LONGEST_PART = 20_000
 """Maximum characters of a text in one result. Clients of MCP take some 25,000 tokens."""
 
-_RECORD_FIELDS = (
-    *("id", "content", "category", "kind", "layer", "tags", "confidence", "importance", "origin"),
-    *("seen_count", "created_at", "updated_at"),
-)
 _LONGEST_PREVIEW = 120  # characters of an entry that a search shows (RockBot's)
 
 
@@ -92,39 +86,6 @@ def render_hit(hit: Hit, now: datetime) -> str:
     return f"{render.render_hit(hit)} ({format_age(hit.at, now)})"
 
 
-def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
-    """Return a hit as an object."""
-    record = hit.record
-    doubted = "" if record is None else record.perhaps_replaced_by
-    return {
-        "id": hit.id,
-        "type": hit.type,
-        "kind": hit.kind,
-        "content": render.quote_text(hit.content, id=hit.id, matched=hit.explanation.matched),
-        "category": record.category if record is not None else None,
-        "tags": [escaping.escape_line(tag) for tag in record.tags] if record is not None else [],
-        "score": round(hit.score, 4),
-        "age": format_age(record.updated_at if record is not None else hit.at, now),
-        "at": timestamps.format_time(hit.at),
-        "origin": hit._value.origin,
-        "trusted": hit.is_trusted,
-        **({"perhaps_replaced_by": doubted} if doubted else {}),
-        "session": render.render_label(hit.turn.session) if hit.turn is not None else None,
-        "role": hit.turn.role if hit.turn is not None else None,
-    }
-
-
-def build_record_data(record: Record) -> Mapping[str, Any]:
-    """Return a record as an object."""
-    return to_json_object(record, *_RECORD_FIELDS) | {
-        "content": render.quote_text(record.content, id=record.id),
-        "tags": [escaping.escape_line(tag) for tag in record.tags],
-        "trusted": record.origin not in UNTRUSTED,
-        **({"perhaps_replaced_by": record.perhaps_replaced_by} if record.perhaps_replaced_by else {}),
-        **({"permission": True} if record.permission else {}),
-    }
-
-
 def describe_record(record: Record, now: datetime) -> list[str]:
     """Return the age of a record, when it holds if that is not now, and its origin where it is not trusted."""
     parts = [format_age(record.updated_at, now)]
@@ -158,15 +119,3 @@ def render_entry_hit(hit: EntryHit, now: datetime) -> str:
         hit.entry.data, id=hit.entry.key, matched=hit.matched, longest=_LONGEST_PREVIEW
     )
     return f"{render_entry(hit.entry, now)}: {content}"
-
-
-def build_entry_data(entry: Entry, now: datetime) -> Mapping[str, Any]:
-    """Return an entry as an object, without its text."""
-    remaining = entry.get_remaining_time(now)
-    return {
-        "key": entry.key,
-        "characters": len(entry.data),
-        "category": entry.category,
-        "tags": [escaping.escape_line(tag) for tag in entry.tags],
-        "expires_in_seconds": None if remaining is None else int(remaining.total_seconds()),
-    }

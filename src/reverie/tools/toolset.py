@@ -1,7 +1,7 @@
 """Tools that a model may call, and sets of them.
 
-A tool is a schema for the model and a function that it runs. Its result is a sentence that a model can act on,
-and the same as data for a program. Arguments are checked against the schema and converted if their meaning is clear
+A tool is a schema for the model and a function that it runs. Its result is a sentence that a model can act on.
+Arguments are checked against the schema and converted if their meaning is clear
 (`"5"` for 5, `"a, b"` for a list of labels). A wrong call is answered with a sentence too, so that the model can
 correct itself; only a broken store raises. This module does not know memories.
 """
@@ -234,13 +234,11 @@ class ToolResult:
 
     Attributes:
         text: Sentences for the model.
-        data: The same as a JSON object for a program; None where the sentences say everything.
         failed: Whether nothing was done, because the call was wrong or refused. The text says what to do.
         trusted: Whether everything that it shows is the word of the owner or the agent, as far as known.
     """
 
     text: str
-    data: Mapping[str, Any] | None = None
     failed: bool = False
     trusted: bool = True
 
@@ -440,7 +438,7 @@ class Toolset(Sequence[Tool]):
         return tools
 
     def mcp(self) -> list[dict[str, Any]]:
-        """Return the tools as the Model Context Protocol lists them, with output schemas and annotations."""
+        """Return the tools as the Model Context Protocol lists them, with annotations."""
         return [to_mcp(tool) for tool in self]
 
     # -- calls -------------------------------------------------------------------------------------------
@@ -497,9 +495,7 @@ def escape_results(tools: Iterable[Tool]) -> Toolset:
     def escape(tool: Tool) -> Tool:
         def run(given: Mapping[str, Any]) -> ToolResult:
             result = tool.run(given)
-            return replace(
-                result, text=_cut_lines(escape_output(result.text)), data=escape_output(result.data)
-            )
+            return replace(result, text=_cut_lines(escape_output(result.text)))
 
         return replace(tool, run=run)
 

@@ -57,10 +57,7 @@ class EntryOperations:
             )
         except WorkingMemoryFull as error:
             return ToolResult(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
-        return ToolResult(
-            f"Stored under {entry.key}, {_format_lifetime(entry, self.now())}.",
-            {"entry": rendering.build_entry_data(entry, self.now())},
-        )
+        return ToolResult(f"Stored under {entry.key}, {_format_lifetime(entry, self.now())}.")
 
     def read(self, given: Mapping[str, Any]) -> ToolResult:
         """Return the text under a key."""
@@ -70,35 +67,29 @@ class EntryOperations:
             entry.data, given.get("part"), how=f"Call {self.reading} with part {{}}"
         )
         lines = [f"{key} ({_format_lifetime(entry, now)}):", escaping.fence(text), *filter(None, [more])]
-        return ToolResult(
-            "\n".join(lines),
-            {"entry": rendering.build_entry_data(entry, now), "text": text},
-            trusted=False,  # an entry has no origin, and often is what a tool said
-        )
+        return ToolResult("\n".join(lines), trusted=False)  # it has no origin, and often is what a tool said
 
     def find(self, given: Mapping[str, Any]) -> ToolResult:
         """Search entries by their words."""
         hits = self.working.search(**{"limit": _HITS, **given, "query": given["query"] or None})
         now = self.now()
-        rows = [{**rendering.build_entry_data(hit.entry, now), "score": round(hit.score, 4)} for hit in hits]
         lines = [
             f"Found {_count_entries(hits)}:"
             if hits
             else f"Found nothing among {_count_entries(self.working.list())}.",
             *(rendering.render_entry_hit(hit, now) for hit in hits),
         ]
-        return ToolResult("\n".join(lines), {"hits": rows}, trusted=not hits)
+        return ToolResult("\n".join(lines), trusted=not hits)
 
     def list(self, given: Mapping[str, Any]) -> ToolResult:
         """Return the keys, with sizes and expiries."""
         prefix, now = given.get("prefix") or "", self.now()
         found = self.working.list(prefix)
-        data = {"entries": [rendering.build_entry_data(entry, now) for entry in found]}
         if not found:
             nothing = f"no key under {render.render_label(prefix)}" if prefix else "nothing"
-            return ToolResult(f"There is {nothing}.", data)
+            return ToolResult(f"There is {nothing}.")
         lines = [f"{_count_entries(found)}:", *(rendering.render_entry(entry, now) for entry in found)]
-        return ToolResult("\n".join(lines), data)
+        return ToolResult("\n".join(lines))
 
     def drop(self, given: Mapping[str, Any]) -> ToolResult:
         """Remove the entry under a key."""
@@ -106,7 +97,7 @@ class EntryOperations:
         self.working.delete(entry.key)
         start = render.quote_text(entry.data, id=entry.key, longest=120)
         message = f'Dropped {escaping.escape_line(entry.key)}: "{start}".'
-        return ToolResult(message, {"key": entry.key}, trusted=False)
+        return ToolResult(message, trusted=False)
 
     def _get_entry(self, given: Mapping[str, Any]) -> Entry:
         key = given["key"]
@@ -160,11 +151,8 @@ class PageOperations:
         before, after = self.records.update_record(
             given, lambda record: {"content": replace_once(record.content, old, new, where=record.id)}
         )
-        return ToolResult(
-            describe_change("Edited", before, after, self.records.now()),
-            {"edited": after.id, "text": rendering.cut_part(after.content, None, how="")[0]},
-            trusted=after.origin not in UNTRUSTED,
-        )
+        told = describe_change("Edited", before, after, self.records.now())
+        return ToolResult(told, trusted=after.origin not in UNTRUSTED)
 
     def read_page(self, given: Mapping[str, Any]) -> ToolResult:
         """Return the text of a page."""
@@ -172,13 +160,13 @@ class PageOperations:
         names = pages.names()
         if name not in names:
             if name == MEMORY:
-                return ToolResult(f"{MEMORY} is empty.", {"page": name, "text": ""})
+                return ToolResult(f"{MEMORY} is empty.")
             raise NotFound(f"no page {name}; there are: {', '.join(names) or 'none'}")
         text = pages.read(name)
         part, more = rendering.cut_part(text, given.get("part"), how="Call read_page with part {}")
         size = rendering.format_count(len(text), "character")
         message = "\n".join([f"{name} ({size}):", escaping.fence(part), *filter(None, [more])])
-        return ToolResult(message, {"page": name, "text": part}, trusted=is_page_trusted(pages, name))
+        return ToolResult(message, trusted=is_page_trusted(pages, name))
 
     def _edit_page(self, name: str, old: str, new: str) -> ToolResult:
         pages = self.records.memory.pages
@@ -191,9 +179,7 @@ class PageOperations:
             self.records.guard.check_page(name, new)
             pages.append(name, new)
             new = _to_stored_text(pages, name, new)
-            return ToolResult(
-                f"Added to {name}: {render.quote_text(new, id=name)}", {"edited": name, "text": new}
-            )
+            return ToolResult(f"Added to {name}: {render.quote_text(new, id=name)}")
         if name not in pages.names():
             raise NotFound(f"no page {name}; leave old out to begin it")
         old, new = escaping.to_stored_edit(text, old, new)
@@ -203,15 +189,13 @@ class PageOperations:
         new = _to_stored_text(pages, name, new)
         if written.proposed:
             return ToolResult(
-                f"{written.proposed} memories would change, which the owner has to confirm: nothing is changed yet.",
-                {"edited": name, "text": ""},
+                f"{written.proposed} memories would change, which the owner has to confirm: nothing is changed yet."
             )
         if pages.read(name) == text:
-            return ToolResult(f"Nothing changed: {name} says so already.", {"edited": name, "text": new})
+            return ToolResult(f"Nothing changed: {name} says so already.")
         return ToolResult(
             f"Edited {name}: {render.quote_text(old, id=name, longest=_LONGEST_SHOWN)} is now "
-            f"{render.quote_text(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",
-            {"edited": name, "text": new},
+            f"{render.quote_text(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}"
         )
 
 

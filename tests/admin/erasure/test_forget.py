@@ -15,7 +15,7 @@ import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, Eraser
-from reverie.admin.erasure.request import ErasureItem, ErasureReport
+from reverie.admin.erasure.matching import ErasureItem, ErasureReport
 from reverie.consolidation.inbox import LOG
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from reverie.admin.transfer.copying import copy_memory, open_source
-from reverie.admin.transfer.history_file import is_history_file, write_history
+from reverie.admin.transfer.copying import copy_memory, is_history_file, open_source, write_history
 from reverie.domain.errors import InvalidInput
 from reverie.memory import Memory
 from tests.admin.transfer.samples import TEXTS, fill

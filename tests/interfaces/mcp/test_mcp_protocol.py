@@ -173,7 +173,7 @@ def test_a_slow_call_holds_up_no_other(memory: Memory, mode: str) -> None:
 
     def slow(given: Any) -> ToolResult:
         assert go_on.wait(30)
-        return ToolResult("at last", {})
+        return ToolResult("at last")
 
     saving = Tool(spec=offer.tools.tool("save_memory").spec, run=slow)
     tools = Toolset([*offer.tools.without("save_memory"), saving])

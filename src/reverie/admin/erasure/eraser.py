@@ -20,6 +20,10 @@ from types import MappingProxyType
 from reverie.admin.erasure.matching import (
     EraseDecision,
     EraseQuery,
+    EraseRequest,
+    ErasureItem,
+    ErasureReport,
+    Fate,
     Name,
     Thing,
     decide,
@@ -40,7 +44,6 @@ from reverie.admin.erasure.remains import (
     remove_copies,
     report_unfinished,
 )
-from reverie.admin.erasure.request import EraseRequest, ErasureItem, ErasureReport, Fate
 from reverie.consolidation.inbox import LOG, drop_log_entries, find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from itertools import count, islice
 from pathlib import Path
 
-from reverie.admin.erasure.matching import get_entry_session, get_name, get_owning_scope
-from reverie.admin.erasure.request import ErasureItem
+from reverie.admin.erasure.matching import ErasureItem, get_entry_session, get_name, get_owning_scope
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import FORGOTTEN, SessionState, Turn
 from reverie.domain.errors import ForgettingUnfinished, StoreError

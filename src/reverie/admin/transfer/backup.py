@@ -34,9 +34,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from reverie.admin.erasure.eraser import Eraser
-from reverie.admin.erasure.matching import empty_turn
+from reverie.admin.erasure.matching import EraseRequest, empty_turn
 from reverie.admin.erasure.remains import build_sweep_edits
-from reverie.admin.erasure.request import EraseRequest
 from reverie.admin.transfer import safe_reading
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn

@@ -18,9 +18,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import Response, StreamingResponse
 
 from reverie import __version__
-from reverie.admin.erasure.request import ErasureReport
-from reverie.admin.history import History
+from reverie.admin.erasure.matching import ErasureReport
 from reverie.admin.history.diff import serialize_change
+from reverie.admin.history.undo import History
 from reverie.consolidation.inbox import WaitingPlan
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError

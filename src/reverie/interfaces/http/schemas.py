@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, g
 
 from pydantic import AwareDatetime, Field, create_model
 
-from reverie.admin.erasure.request import ErasureReport
+from reverie.admin.erasure.matching import ErasureReport
 from reverie.consolidation.gatherer import WindowKind
 from reverie.consolidation.inbox import PassOutcome, StepGroup, Verdict
 from reverie.consolidation.values import Plan, PlanStep

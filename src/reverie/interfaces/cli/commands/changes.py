@@ -15,8 +15,8 @@ from reverie.interfaces.cli import options, output
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
+    from reverie.admin.erasure.matching import ErasureItem, ErasureReport
     from reverie.admin.erasure.redact_stored import RedactionReport, SecretFinding
-    from reverie.admin.erasure.request import ErasureItem, ErasureReport
     from reverie.admin.history.undo import UndoResult
     from reverie.memory import Memory
 

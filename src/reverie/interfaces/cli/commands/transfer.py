@@ -92,8 +92,7 @@ def copy(context: CommandContext, /, source: str, target: str) -> None:
 
     With --json: {"changes", "records", "sessions", "resumed_after": numbers}; for a file {"path", "changes"}.
     """
-    from reverie.admin.transfer.copying import copy_memory, open_source
-    from reverie.admin.transfer.history_file import write_history
+    from reverie.admin.transfer.copying import copy_memory, open_source, write_history
     from reverie.files.names import resolve_path
 
     if target.endswith(".jsonl"):
@@ -176,7 +175,7 @@ def import_path(
     "added", "metadata"}]}.
     """
     from reverie.admin.transfer import importer
-    from reverie.admin.transfer.history_file import is_history_file
+    from reverie.admin.transfer.copying import is_history_file
 
     source = path.expanduser()
     if is_history_file(source):
