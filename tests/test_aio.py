@@ -16,9 +16,8 @@ def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
             await memory.save("The staging database listens on port 5433")
             session = await memory.session("cli:1")
             tools = (await memory.tools(session="cli:1")).only("save_memory").prefixed("my_")
-            assert (await tools.call("my_save_memory", {"content": "Ada prefers tea"})).data[
-                "outcome"
-            ] == "created"
+            saved = await tools.call("my_save_memory", {"content": "Ada prefers tea"})
+            assert saved.text.startswith("Saved as ")
             await session.add("user", "Which port does staging use?")
             await session.working.set("draft", "port 5433")
             assert await session.working.get("draft") == "port 5433"

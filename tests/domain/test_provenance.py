@@ -110,7 +110,7 @@ def test_tools_do_not_rewrite_what_is_trusted_with_a_tools_word(memory: Memory) 
     assert "is in every prompt" in tools.call("edit_memory", {"new": "Nobody pays the invoices"}).text
     assert "Updated" in update(fact.id, tags=["money"])
     assert memory.get(fact.id).origin == "owner"  # type: ignore[union-attr]
-    saved = tools.call("save_memory", {"content": "Nobody pays the invoices"}).data["id"]  # type: ignore[index]
+    saved = tools.call("save_memory", {"content": "Nobody pays the invoices"}).text.split()[2].rstrip(".")
     assert memory.get(saved).origin in UNTRUSTED  # type: ignore[union-attr]
     assert "Updated" in update(saved, content="Nobody ever pays")
     assert memory.get(saved).origin in UNTRUSTED  # type: ignore[union-attr]

@@ -260,20 +260,3 @@ def test_pages_and_logs_are_resources(memory: Memory, mode: str) -> None:
             assert error.code == (-32002 if mode == LEGACY else types.INVALID_PARAMS), uri
 
     play(memory, mode, scene)
-
-
-def test_a_long_list_comes_in_pages(memory: Memory, mode: str) -> None:
-    for n in range(248):
-        memory.pages.write(f"notes/{n}.md", "A note.\n")
-
-    async def scene(client: Any) -> None:
-        listed = await client.list_resources()
-        uris, pages = [each.uri for each in listed.resources], 1
-        while listed.next_cursor is not None:
-            listed = await client.list_resources(cursor=listed.next_cursor)
-            uris, pages = [*uris, *(each.uri for each in listed.resources)], pages + 1
-        assert (len(uris), len(set(uris)), pages) == (251, 251, 3)
-        for wrong in ("nonsense", "cmVjb3JkczotMQ==", "é"):
-            assert (await refused(client.list_resources(cursor=wrong))).code == types.INVALID_PARAMS
-
-    play(memory, mode, scene)

@@ -196,8 +196,7 @@ class MemoryServer:
     async def _list_resources(
         self, ctx: _Request, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        cursor = None if params is None else params.cursor
-        return await self._run_on_thread(partial(list_resources, self.offer.view, cursor))
+        return await self._run_on_thread(partial(list_resources, self.offer.view))
 
     async def _read_resource(
         self, ctx: _Request, params: types.ReadResourceRequestParams
@@ -246,9 +245,6 @@ _LIVING_PAGE = types.Resource(
     mime_type=_MARKDOWN,
 )
 
-MAX_LISTED = 100
-"""Resources in one page of `resources/list`."""
-
 _NOT_FOUND_LEGACY = -32002  # error code of the protocol until 2025-11-25
 
 TEMPLATES = (
@@ -262,21 +258,8 @@ TEMPLATES = (
 )
 
 
-def list_resources(view: ScopedMemory, cursor: str | None) -> types.ListResourcesResult:
-    """Return up to `MAX_LISTED` pages and logs, and the cursor for the next ones.
-
-    Args:
-        view: The served memory.
-        cursor: Cursor from the previous result; None for the first pages.
-
-    Raises:
-        MCPError: the cursor is invalid.
-    """
-    if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10):
-        raise MCPError(types.INVALID_PARAMS, "Invalid cursor: start the list again without a cursor.")
-    start = int(cursor or 0)
-    names = list(dict.fromkeys((MEMORY, HISTORY, *view.pages.names())))
-    stop = start + MAX_LISTED
+def list_resources(view: ScopedMemory) -> types.ListResourcesResult:
+    """Return the pages and logs, and the living page."""
     listed = [
         types.Resource(
             uri=PAGE_URI + quote(name),
@@ -285,11 +268,9 @@ def list_resources(view: ScopedMemory, cursor: str | None) -> types.ListResource
             description=_describe_page(name),
             mime_type=_MARKDOWN,
         )
-        for name in names[start:stop]
+        for name in dict.fromkeys((MEMORY, HISTORY, *view.pages.names()))
     ]
-    if len(names) <= stop:
-        listed.append(_LIVING_PAGE)
-    return types.ListResourcesResult(resources=listed, next_cursor=str(stop) if len(names) > stop else None)
+    return types.ListResourcesResult(resources=[*listed, _LIVING_PAGE])
 
 
 def _describe_page(name: str) -> str:
