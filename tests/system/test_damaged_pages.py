@@ -15,7 +15,7 @@ from reverie import Memory
 from reverie.domain.filter import Filter
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.cli.main import cli
-from reverie.stores.protocol import Store, iter_rows_forwards, iter_values
+from reverie.stores.protocol import Store, iter_rows, iter_values
 
 PAGE = 4096
 KEPT = "reverie.db.broken-1"
@@ -68,7 +68,7 @@ def read_everything(store: Store) -> dict[str, Any]:
     return {
         "values": {(type(value).__name__, value.id): value for value in iter_values(store)},
         "entries": {(entry.namespace, entry.key): entry for entry in store.entries(None, now=utc_now())},
-        "changes": {row.sequence: row for row in iter_rows_forwards(store)},
+        "changes": {row.sequence: row for row in iter_rows(store)},
     }
 
 

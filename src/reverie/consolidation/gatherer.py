@@ -50,7 +50,7 @@ from reverie.domain.text.timestamps import parse_time
 from reverie.domain.text.validation import validate_count
 from reverie.llm.protocol import find_known_model
 from reverie.settings import Settings
-from reverie.stores.protocol import iter_rows_forwards
+from reverie.stores.protocol import iter_rows
 
 _log = logging.getLogger("reverie")
 
@@ -353,7 +353,7 @@ class InputGatherer:
         changed: set[str] = set()
         drafts: dict[str, int] = {}
         turns: dict[str, Turn] = {}
-        for entry in iter_rows_forwards(self._store, after=after, until=until) if after < until else ():
+        for entry in iter_rows(self._store, after=after, until=until) if after < until else ():
             before, value = entry.before, entry.after
             if isinstance(value, Turn):
                 turns[value.id] = value

@@ -31,7 +31,7 @@ from reverie.repositories.records import COMPATIBLE
 from reverie.search.index.search_index import SearchIndex
 from reverie.stores.base import NestedChange
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import iter_rows_forwards, read_or_none
+from reverie.stores.protocol import iter_rows, read_or_none
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class PairJudge:
         judged: dict[str, None] = {}
         changes: dict[str, Change] = {}
         is_over = has_erased = False
-        for entry in iter_rows_forwards(self._store, after=start, until=newest):
+        for entry in iter_rows(self._store, after=start, until=newest):
             if _has_new_content(entry) and _get_id(entry) not in judged:
                 if is_over := len(judged) >= most or time.monotonic() > ends_at:
                     break

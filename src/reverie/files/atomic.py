@@ -34,7 +34,6 @@ import re
 import secrets
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -44,7 +43,6 @@ from reverie.files.layout import DRAFTS, MEMORY, SESSIONS
 from reverie.stores.sqlite.database_file import rename_to_new, sync_folder
 
 _LONGEST_NAME = 230
-_ABANDONED_S = 600.0
 _UNFINISHED = 0o200
 """Mode of a draft until it has all its content: nobody may read it yet."""
 
@@ -397,7 +395,6 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         StoreUnavailable: it cannot be written.
     """
     _refuse_taken(path, overwrite=overwrite)
-    _remove_leftovers(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
         handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -413,15 +410,6 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove drafts of the same name that no process has written to for ten minutes: they were killed."""
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}\.new")
-    with contextlib.suppress(OSError):  # the folder is missing, or another process removes the same drafts
-        for draft in path.parent.iterdir():
-            if pattern.fullmatch(draft.name) and draft.lstat().st_mtime < time.time() - _ABANDONED_S:
-                draft.unlink()
 
 
 def _refuse_taken(path: Path, *, overwrite: bool) -> None:

@@ -16,7 +16,7 @@ from reverie.files import layout
 from reverie.files.names import parse_session_id
 from reverie.files.state import FileState
 from reverie.stores.living_page import read_memory_pages
-from reverie.stores.protocol import Store, iter_rows_forwards
+from reverie.stores.protocol import Store, iter_rows
 
 
 class ExpectedContent(NamedTuple):
@@ -114,7 +114,7 @@ def is_earlier_page(store: Store, path: str, data: bytes, *, after: int = 0) -> 
         after: The number of the last entry of the journal that the file is known to show; 0 if that is not known.
     """
     written = strip_intact_block(data.decode(errors="replace")).strip()
-    rows = iter_rows_forwards(store, id=path.removeprefix(f"{layout.MEMORY}/"), after=after)
+    rows = iter_rows(store, id=path.removeprefix(f"{layout.MEMORY}/"), after=after)
     versions = (value.content for row in rows for value in row.values if isinstance(value, Page))
     return any(strip_intact_block(content).strip() == written for content in versions)
 
@@ -138,7 +138,7 @@ def find_pending(store: Store, *, after: int) -> dict[str, list[Value]]:
         after: The number of the last entry that the files are known to show; 0 for none, which gives no values.
     """
     found: defaultdict[str, list[Value]] = defaultdict(list)
-    for row in iter_rows_forwards(store, after=after) if after else ():
+    for row in iter_rows(store, after=after) if after else ():
         for value in row.values:
             found[value.id] += [value]
     return found

@@ -187,13 +187,13 @@ def _carry_over_marks(store: Store, database: Path, now: datetime, report: Rebui
     """Carry over the marks of erased text, as far as the old database can be read."""
     if not database.exists():
         return
-    marks = salvage_marks(database, KEY)
-    has_marks = is_key(marks.cursor)
-    if has_marks:
-        store.commit([], actor=REBUILDER, at=now, cursors={KEY: marks.cursor})
+    marks, is_complete = salvage_marks(database)
+    key = marks.cursors.get(KEY)
+    if has_key := is_key(key):
+        store.commit([], actor=REBUILDER, at=now, cursors={KEY: key})
     if marks.tombstones:
         store.erase([], actor=REBUILDER, at=now, tombstones=marks.tombstones)
-    if not marks.complete or (marks.tombstones and not has_marks):
+    if not is_complete or (marks.tombstones and not has_key):
         report.notes.append(
             "the old database does not tell what was forgotten: look whether anything of that is back"
         )

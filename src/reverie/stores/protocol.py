@@ -589,32 +589,22 @@ class JournalFilter(TypedDict, total=False):
     id: str | None
 
 
-def iter_rows_forwards(
+def iter_rows(
     store: Store,
     *,
     after: int = 0,
     until: int | None = None,
     chunk: int = _CHUNK,
+    newest_first: bool = False,
     **filters: Unpack[JournalFilter],
 ) -> Iterator[JournalEntry]:
     """Yield the changes after `after` up to `until` (None: all), read in chunks."""
-    while rows := store.journal(after=after, until=until, limit=chunk, **filters):
+    while rows := store.journal(after=after, until=until, limit=chunk, newest_first=newest_first, **filters):
         yield from rows
-        after = rows[-1].sequence
-
-
-def iter_rows_backwards(
-    store: Store,
-    *,
-    after: int = 0,
-    until: int | None = None,
-    chunk: int = _CHUNK,
-    **filters: Unpack[JournalFilter],
-) -> Iterator[JournalEntry]:
-    """Yield the changes from `until` (None: the newest) down to the one after `after`, read in chunks."""
-    while rows := store.journal(after=after, until=until, limit=chunk, newest_first=True, **filters):
-        yield from rows
-        until = rows[-1].sequence - 1
+        if newest_first:
+            until = rows[-1].sequence - 1
+        else:
+            after = rows[-1].sequence
 
 
 class RowSource(Protocol):

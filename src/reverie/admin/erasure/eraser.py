@@ -66,7 +66,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
-from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
+from reverie.stores.protocol import Store, get_reader, iter_rows
 from reverie.stores.redacting import get_server_store
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
@@ -139,7 +139,7 @@ class Eraser:
         texts: dict[str, None] = {}
         said_at: dict[Phrase, datetime] = {}
         for each in ids or (None,):
-            for row in iter_rows_forwards(self._store, id=each):
+            for row in iter_rows(self._store, id=each):
                 for value in filter(belongs, row.values):
                     names.add(get_name(value))
                     if isinstance(value, Turn) and not ids and value.role == "system":
@@ -214,7 +214,7 @@ class Eraser:
         """Return the ids of everything of which a version, or a note about a change, has something of a request."""
         found: dict[str, None] = {}
         meant: set[str] = set()
-        for row in iter_rows_forwards(self._store):
+        for row in iter_rows(self._store):
             if row.edit is None:
                 continue
             for hit in query.examine_row(row):
@@ -228,7 +228,7 @@ class Eraser:
         """Return the things with some ids, with all their versions."""
         things: dict[Name, Thing] = {}
         for each in ids:
-            for row in iter_rows_forwards(self._store, id=each):
+            for row in iter_rows(self._store, id=each):
                 if row.edit is not None:
                     thing = things.setdefault(name := get_name(row.edit.value), Thing(name=name))
                     thing.add_row(row)
@@ -359,7 +359,7 @@ class Eraser:
                 keys.update(row.key for row in rows)
             done.update((item.name, replace(item, text="")) for item in going)
             own = {row.sequence for row in rows}
-            others = (row for row in iter_rows_forwards(self._store, after=start) if row.sequence not in own)
+            others = (row for row in iter_rows(self._store, after=start) if row.sequence not in own)
             return any(hit.is_suspect for row in others for hit in query.examine_row(row))
 
         for _ in range(_ROUNDS):

@@ -20,7 +20,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import JsonObject
-from reverie.stores.protocol import iter_rows_forwards, iter_values
+from reverie.stores.protocol import iter_rows, iter_values
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
 from reverie.stores.writer import StoreWriter
 
@@ -106,7 +106,7 @@ class StoredSecretRedactor:
         for value in (*iter_values(self._store), *self._store.entries(None, now=EVER)):
             now[get_name(value)] = value
             note(value, find_secret_kinds(value, self._redactor), past=False)
-        for row in iter_rows_forwards(self._store):
+        for row in iter_rows(self._store):
             for version in row.values:
                 if version != now.get(get_name(version)):
                     note(version, find_secret_kinds(version, self._redactor), past=True)

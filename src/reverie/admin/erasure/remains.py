@@ -26,7 +26,7 @@ from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
 from reverie.files.state import FILES_DATABASE
 from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
-from reverie.stores.protocol import Store, iter_rows_forwards, iter_values
+from reverie.stores.protocol import Store, iter_rows, iter_values
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.database_file import PASSAGES
 
@@ -199,7 +199,7 @@ def build_sweep_edits(
         at: The time of the changes.
     """
     past: set[tuple[str, str]] = set(also)
-    versions = (value for row in iter_rows_forwards(store) for value in row.values)
+    versions = (value for row in iter_rows(store) for value in row.values)
     while batch := list(islice(versions, _BATCH)):
         past |= {get_name(value) for value, after in zip(batch, clean(batch), strict=True) if after != value}
     edits: list[Change] = []

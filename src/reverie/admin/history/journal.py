@@ -26,7 +26,7 @@ from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_count
-from reverie.stores.protocol import Store, iter_rows_backwards, iter_rows_forwards
+from reverie.stores.protocol import Store, iter_rows
 
 When = datetime | int
 """A moment, or the number of a change.
@@ -81,7 +81,7 @@ def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:
         NotFound: there is no change of that number.
     """
     batch = get_row(store, number).batch
-    rows = iter_rows_forwards(store, after=batch - 1, chunk=_FEW)
+    rows = iter_rows(store, after=batch - 1, chunk=_FEW)
     return list(takewhile(lambda row: row.batch == batch, rows))
 
 
@@ -172,7 +172,7 @@ class Journal:
         if before is not None:
             validate_count(before, name="before", least=0)
             last = before - 1 if last is None else min(last, before - 1)
-        rows = (iter_rows_backwards if newest_first else iter_rows_forwards)(
+        rows = iter_rows(
             self._store,
             after=first,
             until=last,
@@ -180,6 +180,7 @@ class Journal:
             latest=latest,
             id=id,
             chunk=limit if actor is None else _CHUNK,
+            newest_first=newest_first,
         )
         return list(islice((row for row in rows if actor in (None, row.actor)), limit))
 
@@ -246,7 +247,7 @@ class Journal:
             NotFound: there is no change of a number that was given.
         """
         first, last = sequence_before(self._store, since), self._find_last_number(until, name="until")
-        rows = iter_rows_forwards(self._store, after=first, until=last)
+        rows = iter_rows(self._store, after=first, until=last)
         return compute_net_differences(_name_differences(rows))
 
     def blame(self, id: str) -> Blame:
@@ -291,7 +292,7 @@ class Journal:
 
     def _select_rows(self, id: str) -> list[JournalEntry]:
         """Return all changes of a thing, the oldest first; of the newest thing, if several share the id."""
-        rows = list(iter_rows_forwards(self._store, until=self._until, id=id))
+        rows = list(iter_rows(self._store, until=self._until, id=id))
         if not rows:
             raise NotFound(f"nothing of the id {id!r} was ever there: search or list for the right one")
         return [row for row in rows if row.subject == rows[-1].subject]

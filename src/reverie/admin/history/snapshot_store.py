@@ -23,7 +23,7 @@ from reverie.domain.passage import Analyse
 from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Store, iter_rows_backwards, iter_rows_forwards
+from reverie.stores.protocol import Store, iter_rows
 
 _FEW = 20
 """Ids that are read one by one."""
@@ -74,7 +74,7 @@ class SnapshotStore(InMemoryStore):
         return [value for name in names if (value := self._read_past(subject, name)) is not None]
 
     def _read_past(self, subject: Subject, id: str) -> Value | None:
-        rows = iter_rows_backwards(self._source, until=self.last, id=id)
+        rows = iter_rows(self._source, newest_first=True, until=self.last, id=id)
         newest = next((row for row in rows if row.subject == subject), None)
         if newest is None:
             return None
@@ -105,7 +105,7 @@ def _select_present_values(store: Store, last: int) -> dict[int, Value]:
     """Return every thing that existed after a change, by its key."""
     versions: dict[int, Value | None] = {}
     forgotten: set[int] = set()
-    for row in iter_rows_backwards(store, until=last):
+    for row in iter_rows(store, newest_first=True, until=last):
         if row.key not in versions:
             versions[row.key] = row.after
             if row.edit is None:
@@ -126,7 +126,7 @@ def _select_remaining_values(
 ) -> dict[int, Value]:
     """Return what an erasure left of things whose earlier versions it removed."""
     remaining: dict[int, Value] = {}
-    for row in iter_rows_forwards(store, after=last, id=id):
+    for row in iter_rows(store, after=last, id=id):
         if row.key in keys and row.key not in remaining and row.after is not None:
             remaining[row.key] = row.after
     return remaining

@@ -30,7 +30,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import find_changed_ranges, merge_values
 from reverie.domain.text.json_values import to_json_object
-from reverie.stores.protocol import get_reader, iter_rows_forwards, read_or_none
+from reverie.stores.protocol import get_reader, iter_rows, read_or_none
 from reverie.stores.writer import StoreWriter
 
 _ATTEMPTS = 20
@@ -169,7 +169,7 @@ class History(Journal):
         """Return the changes to undo, in order."""
         if since is not None:
             after = sequence_before(self._store, since)
-            return list(iter_rows_forwards(self._store, after=after))
+            return list(iter_rows(self._store, after=after))
         if batch is not None:
             return list_transaction_rows(self._store, validate_number(batch, "batch", least=1))
         several = what if isinstance(what, Iterable) else (what,)
@@ -231,7 +231,7 @@ class History(Journal):
     def _list_later_changes(self, row: JournalEntry, undone: set[int]) -> list[JournalEntry]:
         """Return the later changes of the same thing that are not undone."""
         assert row.edit is not None
-        later = iter_rows_forwards(self._store, after=row.sequence, id=row.edit.id)
+        later = iter_rows(self._store, after=row.sequence, id=row.edit.id)
         return [one for one in later if one.subject == row.subject and one.sequence not in undone]
 
 

@@ -18,7 +18,7 @@ from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import STANDING, UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
 from reverie.repositories.turns import build_note_rewrites
-from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
+from reverie.stores.protocol import Store, get_reader, iter_rows
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
 Form = Literal[
@@ -454,7 +454,7 @@ class ImportBatch:
 
     def _add_missing_lines(self, stored: Page, page: Page) -> Page:
         """Return the stored page with the lines that none of its versions has had."""
-        rows = iter_rows_forwards(self._store, id=page.name)
+        rows = iter_rows(self._store, id=page.name)
         versions = [stored, *(value for row in rows for value in row.values if isinstance(value, Page))]
         had = {line.strip() for version in versions for line in version.content.split("\n")}
         missing = [line for line in page.content.rstrip("\n").split("\n") if line.strip() not in had]

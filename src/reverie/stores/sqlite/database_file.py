@@ -252,16 +252,9 @@ def _create_private_file(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-@contextlib.contextmanager
-def _open_connection(uri: str) -> Iterator[sqlite3.Connection]:
-    with contextlib.closing(
-        sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S)
-    ) as file:
-        try:
-            yield file
-        finally:
-            if file.in_transaction:
-                file.execute("ROLLBACK")
+def _open_connection(uri: str) -> contextlib.closing[sqlite3.Connection]:
+    """Return a context with a connection; a transaction that is open at its end is rolled back."""
+    return contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE_S))
 
 
 def sync_folder(folder: Path) -> None:

@@ -34,6 +34,7 @@ from reverie.domain.passage import (
     get_searchable_kind,
 )
 from reverie.domain.record import Record
+from reverie.stores.base import build_placeholders
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, keep_for_ever, open_connection
@@ -183,7 +184,7 @@ class DerivedDatabase:
                 counter[0] += sign
                 counter[1] += sign * length
 
-        sql = f"SELECT scope, voice, length FROM passage WHERE key IN ({_list_marks(keys)})"
+        sql = f"SELECT scope, voice, length FROM passage WHERE key IN ({build_placeholders(len(keys))})"
         for scope, voice, length in file.execute(sql, keys).fetchall():
             count(scope, voice, length, -1)
         file.executemany("DELETE FROM passage WHERE key = ?", [(key,) for key in keys])
@@ -205,10 +206,12 @@ class DerivedDatabase:
         for start in range(0, len(keys), _KEYS):
             some = pad_values(keys[start : start + _KEYS])
             if around and subject == "turn":
-                rows = self._read(store, _NEIGHBORS.format(_list_marks(some)), (around, around, *some))
+                rows = self._read(
+                    store, _NEIGHBORS.format(build_placeholders(len(some))), (around, around, *some)
+                )
                 found |= {row[0]: Passage._make(row + _TURN_REST) for row in rows}
             else:
-                sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({_list_marks(some)})"
+                sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({build_placeholders(len(some))})"
                 rows = self._read(store, sql, (SEARCHABLE.index(subject), *some))
                 found |= {row[0]: Passage._make(row) for row in rows}
         return list(found.values())
@@ -385,10 +388,6 @@ def _prepare(file: sqlite3.Connection) -> None:
 def _vacuum(file: sqlite3.Connection) -> bool:
     file.execute("VACUUM")
     return bool(file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
-
-
-def _list_marks(values: Sequence[Any]) -> str:
-    return ",".join("?" * len(values))
 
 
 def _pack(document: str) -> bytes:

@@ -9,23 +9,23 @@ again. The former file is kept beside the new one.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import sqlite3
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from reverie.domain.change import OPERATIONS, Change, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
+from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
 from reverie.stores.base import (
@@ -60,7 +60,6 @@ from reverie.stores.sqlite.database_file import (
     copy_file,
     create_schema,
     find_free_name,
-    make_folder,
     prepare,
     read_version,
     refuse_foreign,
@@ -74,20 +73,6 @@ _ACTOR = "doctor"
 _MADE, _LOST = "made again after damage", "lost by damage"
 _FIELDS_MOVED = 11
 """The version whose records have fields for facts that were metadata before."""
-
-
-class SalvagedMarks(NamedTuple):
-    """Tombstones that were read from a damaged file.
-
-    Attributes:
-        tombstones: The marks.
-        cursor: The value of the cursor that was asked for; None if there is none.
-        complete: Whether all could be read.
-    """
-
-    tombstones: tuple[str, ...]
-    cursor: str | None
-    complete: bool
 
 
 def repair_file(path: Path) -> RepairReport:
@@ -132,37 +117,30 @@ def _rewrite(path: Path, kept: Path, *, is_upgrade: bool = False) -> _Content | 
         made.append(_Content(_open_damaged(damaged), copies=read_copies(path.parent)))
         return made[0].write(folder / path.name)
 
-    with _scratch_folder(path) as folder:
+    with _make_scratch_folder(path) as name:
+        folder = Path(name)
         replace_file(path, build, kept=kept)
     return made[0] if made else None
 
 
-def salvage_marks(path: Path, cursor: str) -> SalvagedMarks:
-    """Read the tombstones in a store's file, however damaged, and the value of one cursor.
+def salvage_marks(path: Path) -> tuple[Unjournaled, bool]:
+    """Read what is not in the journal of a store's file, however damaged; nothing in it is changed.
 
-    Args:
-        path: The file; nothing in it is changed.
-        cursor: The name of the cursor.
+    Returns:
+        The contents, and whether all tombstones and cursors could be read.
     """
-    with _scratch_folder(path) as folder:
-        _copy_raw(path, folder / path.name)
-        file = _open_damaged(folder / path.name)
-    rest = _read_unjournaled(file)
-    complete = file.header.is_readable and not file.broken & {"tombstones", "cursors"}
-    return SalvagedMarks(tuple(rest.tombstones), rest.cursors.get(cursor), complete)
+    with _make_scratch_folder(path) as folder:
+        _copy_raw(path, Path(folder) / path.name)
+        file = _open_damaged(Path(folder) / path.name)
+    return _read_unjournaled(file), file.header.is_readable and not file.broken & {"tombstones", "cursors"}
 
 
 # -- reading -----------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _scratch_folder(path: Path) -> Iterator[Path]:
-    """Yield the name of a folder, and remove it at the end."""
-    folder = path.with_name(f".repairing-{secrets.token_hex(6)}")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _make_scratch_folder(path: Path) -> TemporaryDirectory[str]:
+    with translate_os_errors(f"a copy of {str(path)!r} cannot be made"):
+        return TemporaryDirectory(dir=path.parent, prefix=".repairing-", ignore_cleanup_errors=True)
 
 
 def _copy_pages(path: Path, target: Path) -> bool:
@@ -176,7 +154,6 @@ def _copy_pages(path: Path, target: Path) -> bool:
 
 def _copy_raw(path: Path, target: Path) -> None:
     """Copy a file and what its log has. Not by opening it in place: closing would drop the locks of this process."""
-    make_folder(target.parent)
     for ending in ("", "-wal"):
         source = path.with_name(path.name + ending)
         if source.exists():
