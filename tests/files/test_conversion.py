@@ -123,8 +123,8 @@ def test_whoever_is_killed_while_converting_loses_nothing(
             (mirror, "_convert"),
             (opened.mirror.disk, "create"),
             (opened.mirror.disk, "remove"),
-            (mirror._Batch, "write_due"),
-            (mirror._Batch, "_append"),
+            (opened.mirror, "_write_due"),
+            (opened.mirror, "_append"),
         ]
         patch.setattr(*places[step], kill)
         with pytest.raises(Killed):

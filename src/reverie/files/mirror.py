@@ -127,6 +127,7 @@ class MirrorWriter:
         self._clock = clock
         self._layout = layout
         self._root = root
+        self._report = MirrorReport()  # of the work in hand; set whenever the lock is taken
         self.disk = AtomicFolder(root)
 
     def write(self, *, batches: int | None = None, retry: bool = True) -> MirrorReport:
@@ -145,14 +146,14 @@ class MirrorWriter:
             while not report.complete and (batches is None or done < batches):
                 if done:
                     time.sleep(_PAUSE_S)  # others wait for the lock, and must find it free sometimes
-                with self._state.lock() as ledger:
-                    batch = _Batch(self, ledger, report)
+                with self._state.lock():
+                    self._report = report
                     if not done:
-                        batch.check_state()
-                    batch.drop_lost_folders()
-                    report.complete = batch.follow(shown) and (not retry or batch.write_due(tried))
+                        self._check_state()
+                    self._drop_lost_folders()
+                    report.complete = self._follow(shown) and (not retry or self._write_due(tried))
                     if report.complete:
-                        batch.write_living_page()
+                        self._write_living_page()
                 done += 1
         self._report_failures(report)
         return report
@@ -163,10 +164,10 @@ class MirrorWriter:
         Call it before hand edits are imported, so that a lost folder does not count as a deletion.
         """
         report = MirrorReport()
-        with self._suppress_errors(report), self._state.lock() as ledger:
-            batch = _Batch(self, ledger, report)
-            batch.check_state()
-            batch.drop_lost_folders()
+        with self._suppress_errors(report), self._state.lock():
+            self._report = report
+            self._check_state()
+            self._drop_lost_folders()
         self._report_failures(report)
 
     def needs_fresh_start(self) -> bool:
@@ -216,65 +217,51 @@ class MirrorWriter:
         except StoreError as error:  # users of the store get this error
             _log.info("%d failed writes of files could not be counted: %s", len(new), error)
 
-
-class _Batch:
-    """Writing of files while the lock is held once."""
-
-    def __init__(self, mirror: MirrorWriter, ledger: FileState, report: MirrorReport) -> None:
-        self._store = mirror._store
-        self._disk = mirror.disk
-        self._root = mirror._root
-        self._layout = mirror._layout
-        self._failed = mirror.failed
-        self._erased = mirror.erased
-        self._ledger = ledger
-        self._report = report
-
     # -- after failures ----------------------------------------------------------------------------------
 
-    def check_state(self) -> None:
+    def _check_state(self) -> None:
         """Clear the state if it belongs to another store, convert another layout, settle what killed processes left."""
-        sequence, stamp = self._ledger.progress
+        sequence, stamp = self._state.progress
         if sequence:
             rows = self._store.journal(after=sequence - 1, until=sequence, limit=1)
             if not rows or compute_stamp(rows[0]) != stamp:  # or to one that was restored from a backup
                 _log.warning("the state of the files belongs to another store: all files are compared")
-                self._ledger.clear()
-        if self._ledger.layout != self._layout:
-            _convert(self._root, self._disk, self._ledger, self._layout)
-        for draft, path in self._disk.list_drafts():
+                self._state.clear()
+        if self._state.layout != self._layout:
+            _convert(self._root, self.disk, self._state, self._layout)
+        for draft, path in self.disk.list_drafts():
             with self._record_failure(path):
                 self._settle_draft(draft, path)
 
     def _settle_draft(self, draft: str, path: str) -> None:
         """Remove what a killed process left, and leave an edit to the import."""
-        known, present = self._ledger.find(path), self._disk.stat(path)
-        found = None if self._disk.is_unfinished(draft) else self._disk.read(draft)
+        known, present = self._state.find(path), self.disk.stat(path)
+        found = None if self.disk.is_unfinished(draft) else self.disk.read(draft)
         is_old = found and known is not None and _has_same_content(known, found[0])
         if found is None or not found[0] or found[1] == present or is_old:  # the same file has both names
-            self._disk.unlink(draft)
+            self.disk.unlink(draft)
             if present is None and known is not None:  # it was moved aside, and not removed by a person
-                self._ledger.drop([path])
-                self._ledger.mark_due([path])
-        elif not (present is None and self._disk.put_back(draft, path)) and self._ledger.find(draft) is None:
+                self._state.drop([path])
+                self._state.mark_due([path])
+        elif not (present is None and self.disk.put_back(draft, path)) and self._state.find(draft) is None:
             self._keep_base(draft, path)
 
-    def drop_lost_folders(self) -> None:
+    def _drop_lost_folders(self) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
         for top in _TOPS:
-            if is_lost(f"{self._root}/{top}") and self._ledger.known(f"{top}/"):
+            if is_lost(f"{self._root}/{top}") and self._state.known(f"{top}/"):
                 _log.warning("the folder %r is missing and is written again from the store", top)
-                self._ledger.clear()
+                self._state.clear()
 
     # -- following the journal ---------------------------------------------------------------------------
 
-    def follow(self, shown: dict[str, int]) -> bool:
+    def _follow(self, shown: dict[str, int]) -> bool:
         """Write the files of the next entries of the journal; return whether these were the last.
 
         Args:
             shown: The last change that each path shows, and that all do by the empty path; it is updated.
         """
-        rows = self._store.journal(after=self._ledger.progress.sequence, limit=_BATCH)
+        rows = self._store.journal(after=self._state.progress.sequence, limit=_BATCH)
         if not rows:
             return True
         newest = self._store.sequence()  # before any content is read
@@ -286,13 +273,13 @@ class _Batch:
             if is_last or not is_appended:
                 shown[path] = newest
         forgotten = [row.sequence for row in rows if row.forgotten]
-        erased = frozenset[str]().union(*(self._erased.get(sequence, ()) for sequence in forgotten))
-        if not self._erased.keys() >= set(forgotten) and shown.get("", 0) < newest:
-            erased |= self._ledger.known().keys()  # nothing says what was erased
+        erased = frozenset[str]().union(*(self.erased.get(sequence, ()) for sequence in forgotten))
+        if not self.erased.keys() >= set(forgotten) and shown.get("", 0) < newest:
+            erased |= self._state.known().keys()  # nothing says what was erased
             shown[""] = newest
         for path in erased:
             self._write(path)
-        self._ledger.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
+        self._state.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
         return is_last
 
     def _find_changes(
@@ -302,7 +289,7 @@ class _Batch:
 
         A file has None if a value that was in it before was changed or removed.
         """
-        ledger, kind = self._ledger, self._ledger.layout
+        ledger, kind = self._state, self._state.layout
         files: dict[str, set[str] | None] = {}
         changed_records: dict[str, int] = {}
 
@@ -344,42 +331,42 @@ class _Batch:
         except StoreCorrupt:
             found: dict[str, Record | None] = {}
             for name in names:
-                with self._record_failure(self._ledger.locate(name) or f"{layout.MEMORY}/{name}.json"):
+                with self._record_failure(self._state.locate(name) or f"{layout.MEMORY}/{name}.json"):
                     found[name] = next(iter(self._store.records([name])), None)
             return found
         return dict.fromkeys(names) | {record.id: record for record in records}
 
     def _find_room(self, stem: str) -> str:
         """Return the last page of a stem, or the next one if that is full."""
-        pages = self._ledger.find_pages(stem)
+        pages = self._state.find_pages(stem)
         path = max(pages, key=lambda each: layout.split_numbered_path(each)[1], default=f"{stem}.md")
-        file = self._ledger.find(path)
+        file = self._state.find(path)
         is_full = len(pages.get(path, ())) >= layout.MAX_LINES or (
             file is not None and file.size > layout.MAX_PAGE_BYTES
         )
         return layout.build_numbered_path(stem, layout.split_numbered_path(path)[1] + 1) if is_full else path
 
-    def write_due(self, tried: set[str]) -> bool:
+    def _write_due(self, tried: set[str]) -> bool:
         """Write some more of the files that are due; return whether these were the last.
 
         Args:
             tried: The files that this call of `MirrorWriter.write` has tried; it is updated.
         """
         tried.update(self._report.edited, self._report.failed)
-        due = [path for path in self._ledger.due() if path not in tried]
+        due = [path for path in self._state.due() if path not in tried]
         for path in due[:_DUE_AT_ONCE]:
             edited = len(self._report.edited)
             self._write(path)
             if len(self._report.edited) == edited and path not in self._report.failed:
-                self._ledger.settle([path])
+                self._state.settle([path])
         tried.update(due[:_DUE_AT_ONCE])
         return len(due) <= _DUE_AT_ONCE
 
-    def write_living_page(self) -> None:
+    def _write_living_page(self) -> None:
         """Write `MEMORY.md` if its block was composed anew, which no entry of the journal says."""
         if not read_block(self._store) or _PAGE in self._report.edited:
             return
-        content, known = render_expected_content(self._store, self._ledger, _PAGE), self._ledger.find(_PAGE)
+        content, known = render_expected_content(self._store, self._state, _PAGE), self._state.find(_PAGE)
         if content is not None and (known is None or not _has_same_content(known, content.data)):
             self._write(_PAGE)
 
@@ -387,42 +374,42 @@ class _Batch:
 
     def _append(self, path: str, added: Collection[str] | None) -> bool:
         """Append what is new in a file; return False if that is not enough, or not certain."""
-        known, form = self._ledger.find(path), layout.parse_form(path)
+        known, form = self._state.find(path), layout.parse_form(path)
         if not added or known is None or known.pieces < 1 or form not in _GROWING:
             return False
         with self._record_failure(path):
-            seen = self._disk.stat(path)
+            seen = self.disk.stat(path)
             if seen is None or not _is_unchanged(known, seen):
                 return False
-            values = read_values(self._store, self._ledger, path, start=known.pieces)
+            values = read_values(self._store, self._state, path, start=known.pieces)
             if len(values) != len(added) or any(value.id not in added for value in values):
                 return False  # they belong elsewhere
             data = render_end(path, values)
-            after = self._disk.append(path, data, seen)
+            after = self.disk.append(path, data, seen)
             if after is None:
                 return False
             checksum, pieces = compute_checksum(data, known.checksum), known.pieces + len(added)
             record = FileRecord(path, after.size, after.mtime_ns, checksum, pieces, len(added))
-            self._ledger.append_content(record, data, form)
+            self._state.append_content(record, data, form)
             self._report.written += 1
         return True
 
     def _write(self, path: str) -> None:
         """Write a file with its content from the store, or remove it."""
         with self._record_failure(path):
-            known, seen = self._ledger.find(path), self._disk.stat(path)
-            values = read_values(self._store, self._ledger, path)
+            known, seen = self._state.find(path), self.disk.stat(path)
+            values = read_values(self._store, self._state, path)
             content = render_values(path, values)
             if layout.parse_form(path) == "lines":
-                self._ledger.set_ids(path, [value.id for value in values])
+                self._state.set_ids(path, [value.id for value in values])
             if seen is not None:
                 self._settle_present(path, seen, known, content)
             elif content is None:
-                self._ledger.drop([path])
+                self._state.drop([path])
             elif known is not None:  # a person has removed it
                 self._defer_to_import(path)
             else:
-                created = self._disk.create(path, content.data, fsync=_needs_fsync(path))
+                created = self.disk.create(path, content.data, fsync=_needs_fsync(path))
                 self._record_written(path, created, content)
 
     def _settle_present(
@@ -431,9 +418,9 @@ class _Batch:
         """Replace a file unless it contains a hand edit, which may have kept size and time of the file."""
         is_current = known is not None and content is not None and _has_same_content(known, content.data)
         if known is not None and content is not None and is_current and _is_unchanged(known, seen):
-            self._ledger.put([known._replace(pieces=content.pieces)])
+            self._state.put([known._replace(pieces=content.pieces)])
             return
-        found = self._disk.read(path)
+        found = self.disk.read(path)
         if found is None:
             self._defer_to_import(path)
             return
@@ -451,12 +438,12 @@ class _Batch:
 
     def _replace(self, path: str, seen: FileStamp, content: ExpectedContent | None) -> None:
         """Replace, extend or remove a file that may go."""
-        is_removed = content is None and self._disk.remove(path, seen)
-        after = content and self._disk.replace(path, content.data, seen, fsync=_needs_fsync(path))
-        while self._disk.recovered:
-            self._keep_base(*self._disk.recovered.pop())
+        is_removed = content is None and self.disk.remove(path, seen)
+        after = content and self.disk.replace(path, content.data, seen, fsync=_needs_fsync(path))
+        while self.disk.recovered:
+            self._keep_base(*self.disk.recovered.pop())
         if is_removed:
-            self._ledger.drop([path])
+            self._state.drop([path])
             self._report.removed += 1
         elif content is None:
             self._defer_to_import(path)
@@ -469,21 +456,21 @@ class _Batch:
             return self._defer_to_import(path)
         checksum, form = compute_checksum(content.data), layout.parse_form(path)
         record = FileRecord(path, after.size, after.mtime_ns, checksum, content.pieces)
-        self._ledger.put_content(record, content.data, form)
+        self._state.put_content(record, content.data, form)
         self._report.written += 1
         return None
 
     def _defer_to_import(self, path: str) -> None:
         """Leave a file to the import of hand edits, which finds it by its time, and mark it as due."""
         self._report.edited.append(path)
-        self._ledger.mark_due([path])
-        if (known := self._ledger.find(path)) is not None:
-            self._ledger.put([known._replace(mtime_ns=-abs(known.mtime_ns))])
+        self._state.mark_due([path])
+        if (known := self._state.find(path)) is not None:
+            self._state.put([known._replace(mtime_ns=-abs(known.mtime_ns))])
 
     def _keep_base(self, draft: str, path: str) -> None:
         """Keep the base of an edit that came while its file was replaced, for the import."""
-        self._ledger.copy_base(path, draft)
-        self._ledger.mark_due([draft])
+        self._state.copy_base(path, draft)
+        self._state.mark_due([draft])
         _log.warning("an edit of %r that came while it was replaced is imported from %r", path, draft)
 
     @contextlib.contextmanager
@@ -493,9 +480,9 @@ class _Batch:
             yield
         except (OSError, UnsafePath, StoreCorrupt) as error:
             self._report.failed[path] = (error.strerror if isinstance(error, OSError) else "") or str(error)
-            self._ledger.mark_due([path])
+            self._state.mark_due([path])
         else:
-            self._failed.pop(path, None)
+            self.failed.pop(path, None)
 
 
 def _find_own_path(value: Value | None, kind: str) -> str | None:
