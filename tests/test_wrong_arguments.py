@@ -106,7 +106,8 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "history.undo batch": lambda x: memory.history.undo(batch=x),
         "history.undo since": lambda x: memory.history.undo(since=x),
         "forget": lambda x: memory.admin.forget(x, dry_run=True),
-        "dreams.plan session": lambda x: memory.dreams.plan("compact", session=x),
+        "dreams.plan": lambda x: memory.dreams.plan(x),
+        "dreams.run_window": lambda x: memory.dreams.run_window(x, "compact"),
         "dreams.run": lambda x: memory.dreams.run(x, dry_run=True),
     }
     for name in RECORD:

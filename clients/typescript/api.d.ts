@@ -294,12 +294,11 @@ export interface PlanDecision {
 /** Pass to plan; see Memory.dreams. */
 export interface PlanInput {
   name?: string;
-  session?: string | null;
-  keep?: number | null;
   output?: string | null;
   step?: string;
   scope?: string;
   origin?: "owner" | "agent" | "tool" | "web" | "import";
+  keep?: number | null;
 }
 
 /** A plan; applied is the number by which it can be undone. */

@@ -20,7 +20,7 @@ from reverie.consolidation.worker import LEASE, Worker
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, ModelRefused, ModelTimeout, ModelUnavailable, NotFound
+from reverie.domain.errors import InvalidInput, ModelRefused, ModelTimeout, ModelUnavailable
 from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
@@ -239,8 +239,6 @@ def test_by_hand_the_window_can_be_shortened_to_any_length(world: World) -> None
     for session, kind, keep in wrong:
         with pytest.raises(InvalidInput):
             one.run_window(session, kind, keep=keep)
-    with pytest.raises(NotFound):
-        one.plan("compact", session="nobody")
 
 
 # -- dreams --------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_a_window_that_is_shortened_keeps_its_items(memory: Memory) -> None:
     session = ReverieSession("cli:1", memory)
     items = [{"role": "user" if n % 2 else "assistant", "content": f"This is number {n}."} for n in range(60)]
     run(session.add_items(items))
-    memory.dreams.apply(memory.dreams.plan("compact", session="cli:1"))
+    memory.dreams.run_window("cli:1", "compact", keep=10)
     assert len(memory.session("cli:1").turns()) < 20
     assert run(session.get_items()) == items
 

@@ -19,7 +19,7 @@ from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, VERIFIED, InputGatherer, Pass, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
-from reverie.consolidation.passes import verify
+from reverie.consolidation.passes import drafts, verify
 from reverie.consolidation.values import Plan, PlanRecords, build_cursor_name, select_groups
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
@@ -71,8 +71,6 @@ class Dreams(Inbox):
         self,
         name: str = ALL,
         *,
-        session: str | None = None,
-        keep: int | None = None,
         output: str | None = None,
         step: str = "",
         scope: str = "",
@@ -81,38 +79,27 @@ class Dreams(Inbox):
         """Return the changes that a pass would make now. Print them; nothing but the log is written before `apply`.
 
         Args:
-            name: `enrich`, `verify`, `tidy`, `preferences` or `promote`; `dream` for all of them as one plan; `read`
-                for the new turns of a session, `compact` for its window; `extract` for the findings,
-                insights and lessons in the output of a step of work.
-            session: Session that is read or whose window is shortened, for `read` and `compact`.
-            keep: How many of its turns stay, 0 or more; None takes what the settings say.
-            output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and
+            name: `enrich`, `verify`, `tidy`, `preferences` or `promote`; `dream` for all of them as one plan; `extract`
+                for the findings, insights and lessons in the output of a step of work. See `run_window` for a session.
+            output: Output of the step, for `extract` only. Nothing is learned from less than 50 characters, and
                 only the first 4,000 are read.
-            step: Name of the step, such as `GOAL:deploy`, for `extract`.
+            step: Name of the step, such as `GOAL:deploy`.
             scope: Scope of the records that are extracted.
-            origin: Whose word the output is, for `extract`. What `tool` or `web` says is found by search, but
-                never put into a prompt unasked.
+            origin: Whose word the output is. What `tool` or `web` says is found by search, but never put into a
+                prompt unasked.
 
         Raises:
-            InvalidInput: there is no such pass, or it was not given what it needs, or more.
-            NotFound: there is no such session.
+            InvalidInput: there is no such pass, or an output was given for another pass than `extract`, or none for it.
         """
-        if name != ALL and (not isinstance(name, str) or name not in PASSES):
-            raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
-        about = "changes" if name == ALL else PASSES[name].about
-        has_input = (session is not None or keep is not None, output is not None or bool(step or scope))
-        if has_input != (about == "session", about == "output"):
-            needs = {"session": "session=, and no output", "output": "output=, and no session"}
-            raise InvalidInput(
-                f"{name} lacks its input, or has another: pass {needs.get(about, 'neither session= nor output=')}"
-            )
-        if about == "session":
-            plan = self._plan_window(name, validate_session_id(session), keep=keep)
-        elif about == "output":
+        if name not in (known := (ALL, *DREAM, drafts.EXTRACT_NAME)):
+            raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join(known)}")
+        if (name == drafts.EXTRACT_NAME) != (output is not None):
+            raise InvalidInput(f"pass is {name!r}: pass output= for {drafts.EXTRACT_NAME}, and for no other")
+        if output is not None:
             text = validate_raw_text(output, name="output", longest=LONGEST_TURN, empty=True)
             given = NewRecord(content=text, source=step, origin=origin, scope=scope)
             view = replace(self._gatherer.gather_basics(), output=given)
-            plan = run_pass(PASSES[name].build(view), self._asker.ask)
+            plan = run_pass(drafts.extract(view), self._asker.ask)
         elif name == ALL:
             plan = self._plan_dream()
         else:
@@ -130,17 +117,8 @@ class Dreams(Inbox):
         self._note([outcome])
         return outcome
 
-    def _plan_window(
-        self, name: str, session: str, *, keep: int | None = None, is_asking: bool = True
-    ) -> Plan:
-        """Return the plan of a pass over one session.
-
-        Args:
-            name: `read` or `compact`.
-            session: The session.
-            keep: How many of its turns stay; None takes what the settings say.
-            is_asking: Whether the model is asked.
-        """
+    def _plan_window(self, name: str, session: str, *, keep: int | None, is_asking: bool) -> Plan:
+        """Return the plan of `read` or `compact`; the arguments are those of `run_window`."""
         is_read = is_asking and self._asker.model is not None and (self._settings.remember or name != "read")
         window = self._gatherer.read_window(session, name, keep=keep, is_read=is_read)
         flow = PASSES[name].build(self._gatherer.gather_session(name, window))

@@ -177,20 +177,11 @@ def ask_in_parts(
 
 
 def verify_claims(
-    view: PassInput, claims: Sequence[Claim], *, scope: str, is_apart: bool = False
+    view: PassInput, claims: Iterable[Claim], *, scope: str, is_apart: bool = False
 ) -> Flow[ClaimVerdicts]:
-    """Return the verdicts about claims. Nothing is asked about none.
-
-    Args:
-        view: The prompts, and whether the model is trusted.
-        claims: The claims.
-        scope: The scope of what they cite.
-        is_apart: Whether they are asked about by themselves, such as what tools said.
-    """
-    if not claims:
-        return ClaimVerdicts()
+    """Return the verdicts about claims; the arguments are those of `ClaimCheck`. Nothing is asked about none."""
     check = ClaimCheck(claims=tuple(claims), view=view, scope=scope, is_apart=is_apart)
-    verdicts: ClaimVerdicts = yield check
+    verdicts: ClaimVerdicts = (yield check) if check.claims else ClaimVerdicts()
     return verdicts
 
 

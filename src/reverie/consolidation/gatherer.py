@@ -47,7 +47,6 @@ from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.text.timestamps import parse_time
-from reverie.domain.text.validation import validate_count
 from reverie.llm.protocol import find_known_model
 from reverie.settings import Settings
 from reverie.stores.protocol import iter_rows
@@ -94,7 +93,7 @@ class Pass:
     Attributes:
         name: Its name.
         build: Builds the plan, asking a model if it needs one.
-        about: What it is about: the changes, drafts or waiting claims since it last ran, a session, or an output.
+        about: What it is about: the changes, drafts or waiting claims since it last ran, or a session.
         setting: Setting that switches it on; empty for a pass that is always on.
         left: Cursor with the ids for which its last run had no room; empty for none.
         needs: What is so without a model, where the pass does nothing then; empty for a pass that works without one.
@@ -102,7 +101,7 @@ class Pass:
 
     name: str
     build: Callable[[PassInput], Flow[Plan]]
-    about: Literal["changes", "drafts", "claims", "session", "output"] = "changes"
+    about: Literal["changes", "drafts", "claims", "session"] = "changes"
     setting: str = ""
     left: str = ""
     needs: str = ""
@@ -138,7 +137,6 @@ PASSES = {
         Pass(tidy.PROMOTE, tidy.promote, setting="promotion_enabled"),
         Pass(read.NAME, read.read, "session"),
         Pass(compact.NAME, compact.compact, "session"),
-        Pass(drafts.EXTRACT_NAME, drafts.extract, "output"),
     )
 }
 """The passes by name."""
@@ -290,10 +288,7 @@ class InputGatherer:
 
         Raises:
             NotFound: there is no such session.
-            InvalidInput: `keep` is negative.
         """
-        if keep is not None:
-            validate_count(keep, name="keep", least=0)
         state = self._store.session(session)
         if state is None:
             raise NotFound(f"no session {session!r}: `reverie sessions` lists them")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, TypeAlias, get_args
 
 from reverie.consolidation.dreams import ALL, Dreams
 from reverie.consolidation.gatherer import ACTOR, DREAM, WindowKind
@@ -42,7 +42,7 @@ ENRICH_AFTER = timedelta(seconds=30)
 """Quiet time before drafts are enriched, so that a burst is enriched at once."""
 
 FIRST_PAUSE = timedelta(minutes=1)
-"""Pause after a failure before the next try. Each further failure doubles it, up to `LONGEST_PAUSE`."""
+"""Pause of all work after a failure. It doubles while something fails, up to `LONGEST_PAUSE`."""
 
 LONGEST_PAUSE = timedelta(hours=1)
 
@@ -70,12 +70,8 @@ _EXPIRY_PERIOD = timedelta(hours=1)
 _MAX_ENTRIES = 200  # of the journal; more than one plan makes
 
 
-class _Task(NamedTuple):
-    """Something to do: when it is due, its name, after whose failure it pauses, and its function."""
-
-    at: datetime
-    name: str
-    run: Callable[[], list[PassOutcome]]
+_Task: TypeAlias = tuple[datetime, Callable[[], list[PassOutcome]]]
+"""Something to do, and when it is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +122,8 @@ class Worker(Dreams):
         self._expired_at = datetime.min.replace(tzinfo=UTC)
         # What was seen when there was no work, and the time for which there is none.
         self._quiet: tuple[object, datetime, datetime] | None = None
-        self._pauses: dict[str, tuple[datetime, timedelta]] = {}
+        self._pause = timedelta()
+        self._paused_until = self._expired_at
         self._lease = DreamLease(writer.store, clock=writer.clock)
         self._wake = threading.Event()
         self._thread: _WorkerThread | None = None
@@ -246,41 +243,42 @@ class Worker(Dreams):
 
     def find_next_due(self) -> datetime | None:
         """Return when to look next, after `run_due` had nothing to do; None if nothing is due without a change."""
-        times = [task.at for task in self._iter_tasks()]
+        times = [at for at, _ in self._iter_tasks()]
         if self._living is not None and self._living.has_news():
             times.append(self._find_idle_time(timedelta(minutes=self._settings.dream_idle)))
         return min(times, default=None)
 
     def _find_due_work(self) -> list[_Task]:
-        """Return what is due, in the order in which it is done, looking only after a change, or when something is."""
+        """Return what is due, in the order in which it is done, looking only after a change, or when something is.
+
+        Nothing is during a pause after a failure, unless a wrong clock made the pause.
+        """
+        if timedelta() < self._paused_until - self._clock() <= LONGEST_PAUSE:
+            return []
         now, seen = self._clock(), (self._store.sequence(), self.thinking, len(self.kept_plans()))
         if self._quiet is not None and self._quiet[0] == seen and self._quiet[1] <= now < self._quiet[2]:
             return []
         tasks = list(self._iter_tasks())
         now = self._clock()  # some are due as of the time when they were found
-        due = [task for task in tasks if task.at <= now]
+        due = [task for task in tasks if task[0] <= now]
         if not due:
-            self._quiet = (seen, now, min([*(task.at for task in tasks), now + self._settings.idle]))
+            self._quiet = (seen, now, min([*(at for at, _ in tasks), now + self._settings.idle]))
         return due
 
     def _iter_tasks(self) -> Iterator[_Task]:
-        """Yield what is to be done, due or not. What failed pauses, unless a wrong clock made the pause."""
-        for task in (*self._iter_session_tasks(), *self._iter_dream_tasks()):
-            until, _ = self._pauses.get(task.name, (task.at, None))
-            yield task._replace(at=max(task.at, until)) if until - self._clock() <= LONGEST_PAUSE else task
+        """Yield what is to be done, due or not."""
+        yield from self._iter_session_tasks()
+        yield from self._iter_dream_tasks()
 
-    def _do(self, work: Iterable[_Task]) -> Iterator[PassOutcome]:
-        """Do the tasks one after the other, and yield the outcomes; end when the thread is told to stop."""
-        for _, name, run in work:
-            if self._is_stopped():
-                return
-            outcomes = run()
-            failed = any(each.state == "failed" for each in outcomes if name != "enrich" or each.name == name)
-            before = self._pauses.pop(name, None)
-            if failed:
-                pause = FIRST_PAUSE if before is None else min(2 * before[1], LONGEST_PAUSE)
-                self._pauses[name] = (self._clock() + pause, pause)
-            yield from outcomes
+    def _do(self, work: Iterable[_Task]) -> list[PassOutcome]:
+        """Do the tasks one after the other, until the thread is told to stop; pause if one of them has failed."""
+        outcomes: list[PassOutcome] = []
+        for _, run in work:
+            outcomes += [] if self._is_stopped() else run()
+        has_failed = any(each.state == "failed" for each in outcomes)
+        self._pause = min(2 * self._pause or FIRST_PAUSE, LONGEST_PAUSE) if has_failed else timedelta()
+        self._paused_until = self._clock() + self._pause
+        return outcomes
 
     def _compose_pages(self) -> None:
         """Compose the living pages of scopes that have changed."""
@@ -298,8 +296,7 @@ class Worker(Dreams):
         for overview in self._store.sessions():
             session = overview.state.id
             if (kind := self._gatherer.find_due(overview)) is not None:
-                run = partial(self._shorten_window, session, kind)
-                yield _Task(self._clock(), f"session {session}", run)
+                yield self._clock(), partial(self._shorten_window, session, kind)
             else:
                 yield from self._iter_left_tasks(overview, planned)
 
@@ -317,10 +314,10 @@ class Worker(Dreams):
             return
         if reads and build_remembered_cursor(session) not in planned and reading.position < overview.turns:
             read_at = reading.again_at if reading.again_at and reading.is_paused(now) else ends_at
-            yield _Task(max(read_at, ends_at), f"read {session}", partial(self._read_session, session))
+            yield max(read_at, ends_at), partial(self._read_session, session)
         is_told_by_rule = not (reads and self.thinking == "tidy") and not overview.state.scope
         if is_told_by_rule and self._gatherer.read_told(session) < overview.turns:
-            yield _Task(ends_at, f"tell {session}", partial(self._tell_session, session))
+            yield ends_at, partial(self._tell_session, session)
 
     def _shorten_window(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Shorten a window; the model takes part only if nobody has to be asked, and it has not failed lately."""
@@ -393,14 +390,13 @@ class Worker(Dreams):
         if self.thinking != "off" and dream_at is not None and not is_waiting:
             at = max(dream_at, self._find_idle_time(timedelta(minutes=self._settings.dream_idle)))
             if at > now or self._has_news():
-                run = self._run_reviewed_dream if self.thinking == "ask" else self._run_dream
-                yield _Task(at, "enrich", run)
+                yield at, self._run_reviewed_dream if self.thinking == "ask" else self._run_dream
                 if at <= now:
                     return
             elif self._settings.dream_schedule is not None:
                 self._record_dream()  # there was nothing to do at the scheduled time: wait for the next one
         if self.thinking == "tidy" and self._count_drafts():
-            yield _Task(self._find_idle_time(ENRICH_AFTER), "enrich", partial(self._run_passes, ["enrich"]))
+            yield self._find_idle_time(ENRICH_AFTER), partial(self._run_passes, ["enrich"])
 
     def _find_idle_time(self, least: timedelta) -> datetime:
         """Return when nothing will have been written for so long."""

@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from operator import itemgetter
@@ -277,17 +277,19 @@ class ExplainedPrompt:
     Attributes:
         entry: The entry.
         question: The text that was searched for; None if it is no longer stored.
-        contents: What the rules and candidates say now, by id, without those that are gone.
         text: The prompt line by line, each with its reason.
-        is_rebuilt: Whether the exact text is no longer stored, so that `text` has only the rules and the recalled
-            lines that are still there, with their present words.
+        contents: What the rules and candidates say now, by id, without those that are gone.
     """
 
     entry: PromptLogEntry
     question: str | None
-    contents: Mapping[str, str]
     text: tuple[PromptLine, ...]
-    is_rebuilt: bool
+    contents: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_rebuilt(self) -> bool:
+        """Whether the exact text is gone, and `text` has the rules and recalled lines left, as they are now."""
+        return self.question is None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry with its texts as a JSON object."""
@@ -411,18 +413,12 @@ class PromptLog:
             raise NotFound(
                 f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
-        entry, rows = stored.entry, stored.text
-        named = {*(line.id for line in entry.lines), *(row.id for row in rows)} - {""}
+        rows = stored.text
+        named = {*(line.id for line in stored.entry.lines), *(row.id for row in rows)} - {""}
         contents = self._read_contents(sorted(named))
-        if stored.question is None:
-            rows = [row._replace(text=contents[row.id]) for row in rows if row.id in contents]
-        return ExplainedPrompt(
-            entry=entry,
-            question=stored.question,
-            contents=contents,
-            text=tuple(rows),
-            is_rebuilt=stored.question is None,
-        )
+        if stored.is_rebuilt:
+            rows = tuple(row._replace(text=contents[row.id]) for row in rows if row.id in contents)
+        return replace(stored, contents=contents, text=rows)
 
     def _read_contents(self, ids: builtins.list[str]) -> dict[str, str]:
         """Return the present contents of records, turns and paragraphs that are still there."""
@@ -452,8 +448,9 @@ def build_prompt_cursors(
     for position, (given, pack) in prompts.items():
         if position % _PRUNE_INTERVAL == 0:
             cursors |= _find_old_entries(store, given.now)
-        stored = _StoredPrompt(_build_entry(session, given, pack), explain_pack(pack), pack.query)
-        cursors[_build_cursor(session, position)] = _encode(stored)
+        entry = _build_entry(session, given, pack)
+        prompt = ExplainedPrompt(entry=entry, question=pack.query, text=explain_pack(pack))
+        cursors[_build_cursor(session, position)] = _encode(prompt)
     return cursors
 
 
@@ -507,26 +504,16 @@ def find_erased_entries(
         session, changes[name] = _get_session(name), None
         if session not in sessions:
             with suppress(InvalidInput):  # what cannot be read is removed
-                entry, rows, _ = _decode(text)
-                gone = {
-                    each.id for each in entry.lines if each.id in ids or (pages and each.type == "paragraph")
-                }
-                gone.update(ids)
-                lines = tuple(each for each in entry.lines if each.id not in gone)
-                left = [row._replace(text="") for row in rows if row.id and row.id not in gone]
-                changes[name] = _encode(_StoredPrompt(replace(entry, lines=lines), left, None))
+                stored = _decode(text)
+                lines = stored.entry.lines
+                gone = {*ids, *(each.id for each in lines if pages and each.type == "paragraph")}
+                entry = replace(stored.entry, lines=tuple(each for each in lines if each.id not in gone))
+                rows = (row._replace(text="") for row in stored.text if row.id and row.id not in gone)
+                changes[name] = _encode(ExplainedPrompt(entry=entry, question=None, text=tuple(rows)))
     return changes
 
 
 # -- stored form ---------------------------------------------------------------------------------------
-
-
-class _StoredPrompt(NamedTuple):
-    """An entry as it is stored; after an erasure without question and texts."""
-
-    entry: PromptLogEntry
-    text: Sequence[PromptLine]
-    question: str | None
 
 
 def _build_prefix(session: str | None) -> str:
@@ -541,19 +528,24 @@ def _get_session(cursor: str) -> str:
     return cursor.partition(":")[2].rpartition(":")[0]
 
 
-def _encode(stored: _StoredPrompt) -> str:
-    """Return an entry as one line of text that begins with its time and position, so that texts sort by them."""
-    values = stored._asdict() | {"entry": to_json_object(stored.entry)}
+def _encode(prompt: ExplainedPrompt) -> str:
+    """Return an entry as one line of text that begins with its time and position, so that texts sort by them.
+
+    After an erasure it has no question and no texts.
+    """
+    entry = prompt.entry
+    values = {"entry": to_json_object(entry), "text": prompt.text, "question": prompt.question}
     document = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-    return f"{format_time(stored.entry.at)} {stored.entry.position:09} {document}"
+    return f"{format_time(entry.at)} {entry.position:09} {document}"
 
 
-def _decode(text: str) -> _StoredPrompt:
+def _decode(text: str) -> ExplainedPrompt:
     """Return a stored entry; raise `InvalidInput` if the text is not one."""
     try:
         values = json.loads(text.split(" ", 2)[2])
         lines = tuple(PromptLogLine(*row) for row in values["entry"]["lines"])
         entry = replace(from_json_object(PromptLogEntry, {**values["entry"], "lines": []}), lines=lines)
-        return _StoredPrompt(entry, [PromptLine(*row) for row in values["text"]], values["question"])
+        rows = tuple(PromptLine(*row) for row in values["text"])
+        return ExplainedPrompt(entry=entry, question=values["question"], text=rows)
     except (ValueError, TypeError, LookupError) as error:
         raise InvalidInput(f"not an entry of the prompt log: {error}") from None

@@ -12,7 +12,7 @@ headline, whatever `toDelete` says.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -153,38 +153,34 @@ class _Work:
         return " ".join(":".join(each) for each in self._due) or None
 
 
+@dataclass(slots=True)
 class _Part:
     """Tidying of one scope and one degree of trust. Not safe for several threads."""
 
-    def __init__(
-        self, builder: PlanBuilder, writer: HeadlineWriter, work: _Work, scope: str, is_trusted: bool
-    ) -> None:
-        self._view = builder.view
-        self._builder = builder
-        self._writer = writer
-        self._work = work
-        self._scope = scope
-        self._is_trusted = is_trusted
-        self._shown: dict[str, Record] = {}
-        """The records of the present request by label and by id."""
-        self._headlines: list[Record] = []
-        self._noise: dict[str, None] = {}
-        self._filed: list[tuple[str, str | None, tuple[str, ...]]] = []
+    builder: PlanBuilder
+    writer: HeadlineWriter
+    work: _Work
+    scope: str
+    is_trusted: bool
+    shown: dict[str, Record] = field(default_factory=dict)  # of the present request, by label and by id
+    headlines: list[Record] = field(default_factory=list)
+    noise: dict[str, None] = field(default_factory=dict)
+    filed: list[tuple[str, str | None, tuple[str, ...]]] = field(default_factory=list)
 
     def ask(self, job: Question) -> Flow[None]:
         """Ask for one job, and note its proposals."""
-        builder, work = self._builder, self._work
-        due = work.list_items(job, self._scope, is_trusted=self._is_trusted)
+        builder, work = self.builder, self.work
+        due = work.list_items(job, self.scope, is_trusted=self.is_trusted)
         signals = {f"S{at}": each for at, each in enumerate(due, 1) if isinstance(each, Signal)}
         records = {} if job is LESSONS else self._select(job, {each.id for each in due})
         shown = [each for each in due if job is LESSONS or each in records.values()]
         if job is HEADLINES and len(records) < 2:
             work.done(job, shown)
             return
-        self._shown = records | {each.id.upper(): each for each in records.values()}
+        self.shown = records | {each.id.upper(): each for each in records.values()}
         places = {"signals": format_signals(signals)} if job is LESSONS else self._format(records, due)
-        answer = yield from ask_once(self._view, job, places, scope=self._scope)
-        if answer.is_refused and not self._is_trusted:  # otherwise such a text could stop all tidying
+        answer = yield from ask_once(self.builder.view, job, places, scope=self.scope)
+        if answer.is_refused and not self.is_trusted:  # otherwise such a text could stop all tidying
             builder.spend(answer.usage)
             builder.note(f"the model would not look at what tools, the web and imports say: {answer.why}")
             work.done(job, shown)
@@ -205,8 +201,8 @@ class _Part:
         """Return the live records of this scope and degree of trust."""
         return [
             record
-            for record in self._builder.live
-            if record.scope == self._scope and (record.origin not in UNTRUSTED) is self._is_trusted
+            for record in self.builder.live
+            if record.scope == self.scope and (record.origin not in UNTRUSTED) is self.is_trusted
         ]
 
     def _select(self, job: Question, due: Collection[str]) -> dict[str, Record]:
@@ -217,7 +213,7 @@ class _Part:
         size = 0
         for record in sorted((r for r in own if r.id in due), key=lambda r: (r.created_at, r.id)):
             group = [record] if job is FILING else [record, *_find_similar(record, own, words)]
-            group += [mate for one in group for mate in self._writer.list_mates(one.id) if mate.id in words]
+            group += [mate for one in group for mate in self.writer.list_mates(one.id) if mate.id in words]
             size += sum(validation.estimate_item_cost(each.content) for each in group if each.id not in shown)
             if shown and size > MAX_TOKENS:
                 break
@@ -229,7 +225,7 @@ class _Part:
         lines = []
         clusters: dict[str, int] = {}
         for label, record in records.items():
-            mates = self._writer.list_mates(record.id)
+            mates = self.writer.list_mates(record.id)
             under = f"under headline {clusters.setdefault(mates[0].id, len(clusters) + 1)}" if mates else ""
             about = [record.kind, record.category or "no category", *record.tags, under]
             mark = "NEW " if record in due else ""
@@ -244,43 +240,41 @@ class _Part:
         """Note headlines, categories and noise, in whichever form."""
         for given in _iter_given(fields, "headlines"):
             self._propose(given)
-        under = {name for proposal in self._headlines for name in proposal.parts}
+        under = {name for proposal in self.headlines for name in proposal.parts}
         for given in iter_objects(fields.get("file")):
-            record = self._shown.get(to_label(given))
+            record = self.shown.get(to_label(given))
             if record is None:
-                self._builder.refuse("file a record", "it was not shown")
+                self.builder.refuse("file a record", "it was not shown")
             elif to_text(given.get("category")).lower() == NOISE:
-                self._noise[record.id] = None
+                self.noise[record.id] = None
             else:
-                self._filed.append(
-                    (record.id, to_category(given.get("category")), to_tags(given.get("tags")))
-                )
+                self.filed.append((record.id, to_category(given.get("category")), to_tags(given.get("tags"))))
         for name in to_ids(fields.get("to_delete")):
-            record = self._shown.get(name.upper())
+            record = self.shown.get(name.upper())
             if record is None:
-                self._builder.refuse(f"archive {name}", "it was not shown")
+                self.builder.refuse(f"archive {name}", "it was not shown")
             elif record.id in under:
-                self._builder.note(f"{record.id} stays: it is under a headline")
+                self.builder.note(f"{record.id} stays: it is under a headline")
             else:
-                self._noise[record.id] = None
+                self.noise[record.id] = None
 
     def _propose(self, given: Mapping[str, Any]) -> None:
         """Note a headline; a record of RockBot's form over one source is filed, and keeps its wording."""
-        found = [self._shown.get(name.upper()) for name in _read_sources(given)]
+        found = [self.shown.get(name.upper()) for name in _read_sources(given)]
         parts = tuple(dict.fromkeys(record.id for record in found if record is not None))
         category, tags = to_category(given.get("category")), to_tags(given.get("tags"))
         content = to_text(given.get("content"))
         if None in found or not parts:
-            self._builder.refuse(f"a headline: {content[:80]}", "it names a record that was not shown")
+            self.builder.refuse(f"a headline: {content[:80]}", "it names a record that was not shown")
         elif len(parts) == 1:
-            self._filed.append((parts[0], category, tags))
-            self._builder.note(f"{parts[0]} keeps its wording: a headline is over two records")
-        elif headline := self._writer.propose(parts, content, category=category, tags=tags):
-            self._headlines.append(headline)
+            self.filed.append((parts[0], category, tags))
+            self.builder.note(f"{parts[0]} keeps its wording: a headline is over two records")
+        elif headline := self.writer.propose(parts, content, category=category, tags=tags):
+            self.headlines.append(headline)
 
     def _learn(self, given: Mapping[str, Any], signals: Mapping[str, Signal]) -> None:
         """Add an anti-pattern that corrections, failures or thumbs down support, each of them once."""
-        view, builder = self._view, self._builder
+        view, builder = self.builder.view, self.builder
         shown = {**signals, **{each.id.upper(): each for each in signals.values()}}
         used = {source for step in builder.steps for source in step.sources}
         found = (shown.get(name.upper()) for name in _read_sources(given))
@@ -307,7 +301,7 @@ class _Part:
             layer="procedural",
             tags=("anti-pattern",),
             origin="tool" if any(each.origin in UNTRUSTED for each in known.values()) else "agent",
-            scope=self._scope,
+            scope=self.scope,
             references=tuple(known),
         )
         why = ", ".join(dict.fromkeys(each.kind.replace("_", " ") for each in known.values()))
@@ -317,26 +311,26 @@ class _Part:
 
     def verify(self) -> Flow[None]:
         """Verify headlines and ends, and do what is accepted."""
-        view, builder = self._view, self._builder
-        headlines = self._headlines
-        pairs = _find_pairs(view, self._scope) if self._is_trusted else []
-        claims = (*map(self._writer.to_claim, headlines), *map(_to_claim, pairs))
-        verdicts = yield from verify_claims(view, claims, scope=self._scope, is_apart=not self._is_trusted)
+        view, builder = self.builder.view, self.builder
+        headlines = self.headlines
+        pairs = _find_pairs(view, self.scope) if self.is_trusted else []
+        claims = (*map(self.writer.to_claim, headlines), *map(_to_claim, pairs))
+        verdicts = yield from verify_claims(view, claims, scope=self.scope, is_apart=not self.is_trusted)
         builder.take_verdicts(verdicts)
         split = len(headlines)
         if verdicts.is_later:
-            self._work.keep(HEADLINES, [name for each in headlines for name in each.parts])
+            self.work.keep(HEADLINES, [name for each in headlines for name in each.parts])
         for proposal, why in zip(headlines, verdicts.reasons[:split], strict=True):
-            self._writer.decide(proposal, why)
+            self.writer.decide(proposal, why)
         for (old, new), why in zip(pairs, verdicts.reasons[split:], strict=True):
             if not why:
                 builder.end(old, by=new, since=_get_start(new))
         if verdicts.is_believed is False or view.is_trusted is False:
-            builder.note(*[_NOT_BELIEVED] * bool(self._noise or self._filed))
+            builder.note(*[_NOT_BELIEVED] * bool(self.noise or self.filed))
             return
-        for name in self._noise:
+        for name in self.noise:
             builder.archive(name, why=NOISE)
-        for name, category, tags in self._filed:
+        for name, category, tags in self.filed:
             builder.refile(name, category=category, tags=tags)
 
 
