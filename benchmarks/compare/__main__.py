@@ -5,6 +5,7 @@ Environments are made in build/compare once. Questions are asked in turn, so tha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +42,10 @@ MAX_KILLS = 10
 MAX_KILLING_S = 100
 """Seconds after which a memory that starts slowly is killed no more."""
 
+MAX_ANSWER_S = 240
+"""Seconds after which a memory that does not answer is killed, and its figures are left out."""
+
+MAX_INSTALL_S = 900
 LIMIT = 5
 SECRET = "The harbour master's locker opens with quagga-7731-zanzibar"
 MARK = "quagga-7731-zanzibar"
@@ -143,10 +149,9 @@ def install(peer: Peer) -> None:
                 peer.packages[0].removeprefix("npm:"),
             ]
         else:
-            interpreter = shutil.which(peer.python)
-            if interpreter is None:
+            if shutil.which(peer.python) is None:
                 raise RuntimeError(f"needs {peer.python}, which this machine does not have")
-            subprocess.run([interpreter, "-m", "venv", peer.folder], check=True)
+            subprocess.run([peer.python, "-m", "venv", peer.folder], check=True, timeout=MAX_INSTALL_S)
             command = [
                 str(peer.folder / "bin/python"),
                 "-m",
@@ -156,7 +161,7 @@ def install(peer: Peer) -> None:
                 "--no-compile",
                 *peer.packages,
             ]
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        subprocess.run(command, check=True, stdout=sys.stderr, timeout=MAX_INSTALL_S)
         done.touch()
     if peer.packages[0].startswith("npm:"):
         modules = peer.folder / "node_modules"
@@ -207,15 +212,19 @@ class Running:
         )
 
     def ask(self, operation: str, **given: Any) -> dict[str, Any]:
-        """Return the answer to one request."""
+        """Return the answer to one request; raise `RuntimeError` where there is none in time."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
+        watch = threading.Timer(MAX_ANSWER_S, self.kill)
+        watch.start()
         try:
             self.process.stdin.write(json.dumps({"op": operation, **given}) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        finally:
+            watch.cancel()
         if not line:
             assert self.process.stderr is not None
             lines = [each for each in self.process.stderr.read().splitlines() if each.strip()]
@@ -232,8 +241,19 @@ class Running:
 
     def kill(self) -> None:
         """Kill the process and all that it started."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+@contextlib.contextmanager
+def noting(peer: Peer) -> Iterator[None]:
+    """Note an error of a memory with it; the others are measured all the same."""
+    try:
+        yield
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        peer.error = " ".join(str(error).split())
+        click.echo(f"{peer.title}: {peer.error}", err=True)
 
 
 Fact = tuple[str, str, str]
@@ -274,20 +294,36 @@ def measure_questions(peers: Sequence[Peer], work: Path, url: str, personas: Seq
     found: dict[str, list[tuple[PersonaQuestion, list[str]]]] = {peer.name: [] for peer in peers}
     for persona, facts, questions in list_questions(personas):
         embed([*(text for _, text, _ in facts), *(each.text for each in questions)])
-        running = {peer.name: Running(peer, work / f"{peer.name}-{persona.name}", url) for peer in peers}
-        for engine, process in running.items():
-            for fact, text, at in facts:
-                process.ask("add", id=fact, text=text, at=at)
-            click.echo(f"{persona.name}: {engine} has {len(facts)} facts", err=True)
+        running = launch(peers, work, persona.name, url)
+        for peer, process in running:
+            with noting(peer):
+                for fact, text, at in facts:
+                    process.ask("add", id=fact, text=text, at=at)
+                click.echo(f"{persona.name}: {peer.name} has {len(facts)} facts", err=True)
         for question in questions:
-            for name, process in running.items():
-                found[name].append(
-                    (question, process.ask("search", query=question.text, limit=LIMIT)["found"])
-                )
-        for process in running.values():
-            process.close()
+            for peer, process in running:
+                if not peer.error:
+                    with noting(peer):
+                        ids = process.ask("search", query=question.text, limit=LIMIT)["found"]
+                        found[peer.name].append((question, ids))
+        close(running)
     for peer in peers:
-        peer.figures |= judge(found[peer.name])
+        if not peer.error:
+            peer.figures |= judge(found[peer.name])
+
+
+def launch(peers: Sequence[Peer], work: Path, what: str, url: str) -> list[tuple[Peer, Running]]:
+    """Start a process of each memory that has had no error, in an empty folder."""
+    return [(peer, Running(peer, work / f"{peer.name}-{what}", url)) for peer in peers if not peer.error]
+
+
+def close(running: Sequence[tuple[Peer, Running]]) -> None:
+    """End processes, with force where that is needed."""
+    for peer, process in running:
+        with noting(peer):
+            if not peer.error:
+                process.close()
+        process.kill()
 
 
 def judge(results: Sequence[tuple[PersonaQuestion, list[str]]]) -> dict[str, str]:
@@ -318,24 +354,28 @@ def measure_speed(peers: Sequence[Peer], work: Path, url: str, size: int) -> Non
     for start in range(0, size, 100):
         embed(texts[start : start + 100])
     embed(questions)
-    running = {peer.name: Running(peer, work / f"{peer.name}-speed", url) for peer in peers}
-    adds: dict[str, list[float]] = {name: [] for name in running}
-    searches: dict[str, list[float]] = {name: [] for name in running}
-    for start in range(0, size, 50):
-        for name, process in running.items():
-            for number, text in enumerate(texts[start : start + 50], start=start):
-                adds[name].append(time_call(process, "add", id=f"t{number}", text=text))
-        click.echo(f"{min(start + 50, size):,} texts", err=True)
-    for process in running.values():
-        process.ask("search", query="warm", limit=LIMIT)
-    for question in questions:
-        for name, process in running.items():
-            searches[name].append(time_call(process, "search", query=question, limit=LIMIT))
-    for peer in peers:
-        running[peer.name].close()
-        peer.figures["add"] = f"{statistics.median(adds[peer.name]) * 1e3:,.1f} ms"
-        peer.figures["search"] = f"{statistics.median(searches[peer.name]) * 1e3:,.1f} ms"
-        peer.figures["disk"] = f"{measure_folder(work / f'{peer.name}-speed') / 1e6:,.1f} MB"
+    running = launch(peers, work, "speed", url)
+    adds: dict[str, list[float]] = {peer.name: [] for peer in peers}
+    searches: dict[str, list[float]] = {peer.name: [] for peer in peers}
+    for first in range(0, size, 50):
+        for peer, process in running:
+            with noting(peer):
+                for number, text in enumerate(
+                    texts[first : first + 50] if not peer.error else (), start=first
+                ):
+                    adds[peer.name].append(time_call(process, "add", id=f"t{number}", text=text))
+        click.echo(f"{min(first + 50, size):,} texts", err=True)
+    for question in ["warm", *questions]:
+        for peer, process in running:
+            with noting(peer):
+                if not peer.error:
+                    searches[peer.name].append(time_call(process, "search", query=question, limit=LIMIT))
+    close(running)
+    for peer, _ in running:
+        if not peer.error:
+            peer.figures["add"] = f"{statistics.median(adds[peer.name]) * 1e3:,.1f} ms"
+            peer.figures["search"] = f"{statistics.median(searches[peer.name][1:]) * 1e3:,.1f} ms"
+            peer.figures["disk"] = f"{measure_folder(work / f'{peer.name}-speed') / 1e6:,.1f} MB"
 
 
 def time_call(process: Running, operation: str, **given: Any) -> float:
@@ -440,7 +480,7 @@ def render_page(peers: Sequence[Peer], personas: Sequence[Persona], size: int) -
         f"Measured on {datetime.now(UTC):%Y-%m-%d} by `make compare` ({machine}). "
         f"Questions: {asked} about everyday facts of "
         "an invented person (`evaluation/everyday`), one text for each fact, with its time where a memory takes one. "
-        f"Times and disk: {size:,} texts; medians on a busy machine.",
+        f"Times and disk: {size:,} texts; medians.",
         "",
         "| | " + " | ".join(peer.title for peer in measured) + " |",
         "|---" * (len(measured) + 1) + "|",
@@ -492,17 +532,14 @@ def main(size: int, names: tuple[str, ...], people: str) -> None:
     with tempfile.TemporaryDirectory(prefix="reverie-compare-") as folder, serving() as url:
         work = Path(folder)
         for peer in peers:
-            try:
+            with noting(peer):
                 install(peer)
                 measure_first_recall(peer, work / f"{peer.name}-first", url)
                 measure_kills(peer, work / f"{peer.name}-kills", url)
                 measure_forgetting(peer, work / f"{peer.name}-forget", url)
-            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-                peer.error = " ".join(str(error).split())
-            click.echo(f"{peer.title}: {peer.error or peer.figures}", err=True)
-        measured = [peer for peer in peers if not peer.error]
-        measure_questions(measured, work, url, personas)
-        measure_speed(measured, work, url, size)
+                click.echo(f"{peer.title}: {peer.figures}", err=True)
+        measure_questions(peers, work, url, personas)
+        measure_speed(peers, work, url, size)
     page = render_page(peers, personas, size)
     if names:
         click.echo(page)

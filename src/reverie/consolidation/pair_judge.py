@@ -50,7 +50,7 @@ MAX_RECORDS = 32
 
 MAX_BACKLOG = 512
 """Changes since the last judgement after which a search leaves them to the worker."""
-MAX_TIME_S = 0.3
+MAX_TIME_S = 1.0
 """Time that a search gives to judging."""
 
 NEAREST = 5
