@@ -12,6 +12,7 @@ import tempfile
 import threading
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import sync_playwright  # type: ignore[import-not-found,unused-ignore]
 
@@ -25,7 +26,7 @@ ASKED = "Which port has the staging database, and may I clear the route cache be
 ANSWER = "`psql -p 5433 staging`. I know of no safe way to clear the cache; and do not deploy on Friday."
 DECISIONS = ("We decided on Caddy as the proxy", "We chose PostGIS for the map")
 
-PICTURES = (
+PICTURES: tuple[tuple[str, str, Any, Any], ...] = (
     ("web-today.png", "/", {"width": 1280, "height": 900}, "light"),
     ("web-why.png", "/why/telegram:42/2", {"width": 1280, "height": 900}, "light"),
     ("web-review-phone.png", "/review", {"width": 390, "height": 844}, "dark"),
