@@ -298,7 +298,6 @@ export interface PlanInput {
   step?: string;
   scope?: string;
   origin?: "owner" | "agent" | "tool" | "web" | "import";
-  keep?: number | null;
 }
 
 /** A plan; applied is the number by which it can be undone. */

@@ -515,7 +515,6 @@ class PlanInput(derive(Worker.plan)):  # type: ignore[misc]
     """Pass to plan; see `Memory.dreams`."""
 
     name: str = "dream"
-    keep: Number | None = None
 
 
 class ProposalDecision(Form):
