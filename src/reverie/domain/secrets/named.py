@@ -28,12 +28,6 @@ _KEYS = (*get_words("key_names"), "cle ")
 TRIGGERS = (*_PASSWORDS, *_KEYS)
 """Words that name a secret, in small letters."""
 
-UNCHECKED = "unchecked text"
-"""Kind of the rest of a line after a name of a secret, in a text with too many of them."""
-
-_MAX_NAMES = 5_000
-"""Names that are judged in one text. After each further name, the rest of the line is treated as a secret."""
-
 _KINDS = dict.fromkeys(_PASSWORDS, "password") | {
     **dict.fromkeys(("token", "令牌", "トークン"), "token"),
     **dict.fromkeys(("secret", "credential"), "secret"),
@@ -54,34 +48,28 @@ class _Place(NamedTuple):
         how: The joint: `set` by a mark, `said` by a verb, `beside`, or `loose` after a dash or a line end.
         quoted: Whether the value is in quotation marks.
         before: Text before the name.
-        after: Text after the value.
         name: The whole name.
         joined: Text between name and value.
+        ends: Whether the sentence ends after the value.
+        is_whole: Whether the line has only the name and the value, as in a file of settings.
     """
 
     how: str
     quoted: bool
     before: str
-    after: str
     name: str
     joined: str
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the line has only the name and the value, as in a file of settings."""
-        return get_pattern("name_lead").match(self.before) is not None and not self.after.strip(
-            " \t\"'`,;.!\\})*|"
-        )
+    ends: bool
+    is_whole: bool
 
     @property
     def is_shouted(self) -> bool:
         """Whether the name is that of a variable of the environment."""
         return self.name.isupper() and "=" in self.joined
 
-    @property
-    def ends_here(self) -> bool:
-        """Whether the sentence ends after the value."""
-        return get_pattern("name_end").match(self.after) is not None
+
+def _has(pattern: str, text: str) -> bool:
+    return get_pattern(f"name_{pattern}").search(text) is not None
 
 
 def find_named(text: str, lower: str) -> Iterator[Span]:
@@ -91,23 +79,12 @@ def find_named(text: str, lower: str) -> Iterator[Span]:
         text: The text.
         lower: Its lower-case form.
     """
-    end = judged = 0
+    end = 0
     present = [word for word in TRIGGERS if word in lower]
-    for start, word in sorted(
-        (found.start(), each) for each in present for found in re.finditer(each, lower)
-    ):
-        if start < end:
-            continue
-        if judged >= _MAX_NAMES:
-            begin, end = start + len(word), text.find("\n", start)
-            end = len(text) if end < 0 else end
-            if begin < end and not text.startswith("[redacted: ", begin):
-                yield Span(begin, end, UNCHECKED)
-            continue
-        core = _WHOLE[word].match(lower, start)
-        if core is None or (
-            word in _KEYS and get_pattern("name_telling").search(lower, start, start + _NEAR) is None
-        ):
+    places = sorted((found.start(), each) for each in present for found in re.finditer(each, lower))
+    for start, word in places:
+        core = _WHOLE[word].match(lower, start) if start >= end else None
+        if core is None or (word in _KEYS and not _has("telling", lower[start : start + _NEAR])):
             continue
         begin = start
         if word in ("key", "schlüssel"):
@@ -116,7 +93,6 @@ def find_named(text: str, lower: str) -> Iterator[Span]:
                 continue
             begin = which.start()
         match = get_pattern("name_after").match(lower, core.end())
-        judged += match is not None and not match["joined"].isspace()
         span = _build_span(text, begin, word, match) if match is not None else None
         if span is not None:
             yield span
@@ -125,8 +101,8 @@ def find_named(text: str, lower: str) -> Iterator[Span]:
 
 def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
     """Return the secret of a match in the lower-case text; None if it has none."""
-    before = get_pattern("name_prefix").search(text, max(0, begin - 40), begin)
-    prefix = before.group() if before is not None else ""
+    found = get_pattern("name_prefix").search(text, max(0, begin - 40), begin)
+    prefix = found.group() if found is not None else ""
     core, tail = text[begin : match.start()], text[slice(*match.span("tail"))]
     if not _names_secret(prefix, core.lower(), tail):
         return None
@@ -135,30 +111,23 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     if not quoted:
         end = start + len(_trim_value(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
     value, how = text[start:end], _classify_joint(match["joined"])
-    if (
-        not value
-        or is_placeholder(value)
-        or value.lower() in _WORDS
-        or get_pattern("name_code").fullmatch(value)
-    ):
+    if not value or is_placeholder(value) or value.lower() in _WORDS or has_form(value, "code"):
         return None
-    inner = not quoted and get_pattern("name_inner_name").match(value)
+    inner = not quoted and get_pattern("name_inner").search(value)
     if inner and any(trigger in inner.group().lower() for trigger in TRIGGERS):
         return None  # judged by its own name
     if core.lower() == "pass" and how != "set" and not (how == "beside" and is_strong(value) and not inner):
         return None  # the verb, as in "pass limit=10"
-    place = _Place(
-        how=how,
-        quoted=quoted,
-        before=text[max(0, begin - len(prefix) - 60) : begin - len(prefix)].rpartition("\n")[2],
-        after=text[end : end + 40].partition("\n")[0],
-        name=prefix + core + tail,
-        joined=text[begin - len(prefix) : start],
-    )
+    before = text[max(0, begin - len(prefix) - 60) : begin - len(prefix)].rpartition("\n")[2]
+    after = text[end : end + 40].partition("\n")[0]
+    ends = _has("end", after)
     if how == "loose":
-        if not (is_strong(value) and (quoted or place.ends_here)):
+        if not (is_strong(value) and (quoted or ends)):
             return None
-        place = place._replace(how="set")
+        how = "set"
+    name, joined = prefix + core + tail, text[begin - len(prefix) : start]
+    is_whole = _has("lead", before) and not after.strip(" \t\"'`,;.!\\})*|")
+    place = _Place(how, quoted, before, name, joined, ends, is_whole)
     kind = _KINDS.get(word, "key")
     judge = _is_password if kind == "password" else _is_key_value
     return Span(start, end, kind) if judge(value, place) else None
@@ -167,31 +136,21 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
 def _classify_joint(joined: str) -> str:
     """Return the kind of joint between a name and its value: set, said, loose or beside."""
     if any(mark in joined for mark in "=:：＝"):
-        is_below = ("\n" in joined or "\\n" in joined) and get_pattern("name_opened").search(joined) is None
+        is_below = ("\n" in joined or "\\n" in joined) and not _has("opened", joined)
         return "loose" if is_below else "set"
     if not joined.strip():
         return "beside"
-    return (
-        "loose"
-        if joined.startswith("(") or get_pattern("name_dashed").fullmatch(joined) is not None
-        else "said"
-    )
+    return "loose" if joined.startswith("(") or has_form(joined, "dashed") else "said"
 
 
 def _names_secret(prefix: str, core: str, tail: str) -> bool:
     """Return whether a name is that of a secret, and not of a property of one such as `password_hash`."""
-    if core == "pass" and (
-        tail or (prefix and prefix[-1].isalpha() and not prefix.isupper() and prefix != "db")
-    ):
+    if core == "pass" and (tail or (prefix[-1:].isalpha() and not prefix.isupper() and prefix != "db")):
         return False
-    if get_pattern("name_other_before").search(
-        get_pattern("name_hump").sub("_", prefix.rpartition(".")[2]).lower()
-    ):
+    before, after = (get_pattern("name_hump").sub("_", part) for part in (prefix.rpartition(".")[2], tail))
+    if _has("other_before", before.lower()):
         return False
-    return not tail or not (
-        get_pattern("name_other_after").search(get_pattern("name_hump").sub("_", tail))
-        or get_pattern("name_tail").fullmatch(tail) is None
-    )
+    return not tail or (has_form(tail, "tail") and not _has("other_after", after))
 
 
 def _trim_value(value: str, before: str) -> str:
@@ -211,15 +170,12 @@ def _is_password(value: str, place: _Place) -> bool:
         return place.quoted and (is_phrase or (mixed and len(value) <= 40))
     if has_form(value, "number"):
         is_year = len(value) == 4 and value[:2] in ("19", "20")
-        is_stated = how == "set" or place.quoted or place.ends_here
+        is_stated = how == "set" or place.quoted or place.ends
         return value.isdigit() and len(value) >= 4 and is_stated and not is_year
     if len(value) < 4 or has_form(value, "date", "path"):
         return False
     if how == "beside":
-        is_login = (
-            mixed and len(value) >= 6 and get_pattern("name_about_users").search(place.before) is not None
-        )
-        return is_login or is_strong(value)
+        return is_strong(value) or (mixed and len(value) >= 6 and _has("about_users", place.before))
     if place.quoted:
         return True
     if mixed and (":" in place.joined or not has_form(value, "snake")):
@@ -231,7 +187,7 @@ def _is_password(value: str, place: _Place) -> bool:
     if re.search(r"[a-z][A-Z]|\d", value):
         return True
     is_answer = re.search(r"\?\s+\w", place.joined) is not None  # "the password? it's …"
-    is_own = (is_answer or get_pattern("name_whose").search(place.before) is not None) and place.ends_here
+    is_own = (is_answer or _has("whose", place.before)) and place.ends
     return is_own and len(value) >= 5 and not value.lower().endswith(_ENDINGS)
 
 

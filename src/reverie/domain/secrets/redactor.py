@@ -241,7 +241,7 @@ def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """Yield further occurrences of the same secrets: "password: x … and x did not work"."""
     kinds = {text[span.start : span.end]: span.kind for span in spans}
     for value, kind in list(kinds.items())[:_MOST_REPEATED]:
-        if kind == named.UNCHECKED or len(value) < _SHORTEST_REPEATED or value.isalpha() or value.isdigit():
+        if len(value) < _SHORTEST_REPEATED or value.isalpha() or value.isdigit():
             continue
         place = text.find(value)
         while place >= 0:
