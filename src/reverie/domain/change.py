@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
@@ -99,7 +99,7 @@ class JournalEntry:
     batch: int
     at: datetime
     actor: str
-    operation: Operation
+    operation: Operation = "update"
     note: str = ""
     reference: str = ""
     key: int
@@ -165,20 +165,12 @@ def build_entries(
         actor: Who made them.
         note: What the journal says of it.
     """
+    told: dict[str, Any] = {name: each for name, each in note.items() if name in JournalNote.__annotations__}
     return [
         JournalEntry(
-            sequence=sequence,
-            batch=first,
-            at=at,
-            actor=actor,
-            key=key,
-            subject=subject,
-            edit=edit,
-            operation=note.get("operation", "update"),
-            note=note.get("note", ""),
-            reference=note.get("reference", ""),
+            sequence=number, batch=first, at=at, actor=actor, key=key, subject=subject, edit=edit, **told
         )
-        for sequence, (key, subject, edit) in enumerate(made, first)
+        for number, (key, subject, edit) in enumerate(made, first)
     ]
 
 

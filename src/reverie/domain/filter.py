@@ -122,7 +122,7 @@ class SearchFilters(RecordFilters, total=False):
 
 
 MOST_VALUES = 500
-"""Categories or tags of a filter, at most: each is a condition, of which a database takes about a thousand."""
+"""Values of a field, at most: each is a condition, of which a database takes about a thousand."""
 
 _FIELDS = {
     "category": "categories",
@@ -134,6 +134,8 @@ _FIELDS = {
     "role": "roles",
 }
 """Keyword arguments that take one value or several, and the field of `Filter` for each."""
+
+_CHOICES = {"kind": KINDS, "layer": LAYERS, "origin": ORIGINS, "role": ROLES}
 
 
 def build_filter(
@@ -181,15 +183,21 @@ def parse_values(value: str | Iterable[str] | None, *, name: str) -> tuple[str, 
 
 def validate_filter(wanted: Filter) -> Filter:
     """Return the filter, or raise `InvalidInput` if a field is not of its form."""
-    for name, allowed in (("kind", KINDS), ("layer", LAYERS), ("origin", ORIGINS), ("role", ROLES)):
-        for each in getattr(wanted, _FIELDS[name]):
-            validate_choice(each, allowed, name=name)
-    for name, texts in (("scope", wanted.scopes or ()), ("tag", wanted.tags), ("session", wanted.sessions)):
-        for text in texts:
-            validate_raw_text(text, name=name, longest=len(text), empty=True)
-    for category in wanted.categories:
-        validate_category(category)
-    _validate_count(wanted)
+    for name, field in _FIELDS.items():
+        values = getattr(wanted, field)
+        if len(values) > MOST_VALUES:
+            raise InvalidInput(
+                f"{name} has {len(values)} values: pass at most {MOST_VALUES}, and filter in several calls"
+            )
+        for each in values:
+            if name in _CHOICES:
+                validate_choice(each, _CHOICES[name], name=name)
+            elif name == "category":
+                validate_category(each)
+            else:
+                validate_raw_text(each, name=name, longest=len(each), empty=True)
+    for scope in wanted.scopes or ():
+        validate_raw_text(scope, name="scope", longest=len(scope), empty=True)
     for name in ("archived", "pinned", "headlines"):
         if (value := getattr(wanted, name)) not in (None, True, False):
             raise InvalidInput(f"{name} is {quote_value(value)}: pass True, False, or None for both")
@@ -200,15 +208,6 @@ def validate_filter(wanted: Filter) -> Filter:
     if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
         raise InvalidInput("created_before is not after created_after, so nothing can match: swap them")
     return wanted
-
-
-def _validate_count(wanted: Filter) -> None:
-    for name in ("category", "tags"):
-        count = len(getattr(wanted, _FIELDS[name]))
-        if count > MOST_VALUES:
-            raise InvalidInput(
-                f"{name} has {count} values: pass at most {MOST_VALUES}, and filter in several calls"
-            )
 
 
 def is_record_allowed(wanted: Filter, record: Record) -> bool:
@@ -259,9 +258,8 @@ def _fold(tags: Iterable[str]) -> set[str]:
 
 
 def _is_in_time_range(wanted: Filter, moment: datetime) -> bool:
-    return (wanted.created_after is None or moment >= wanted.created_after) and (
-        wanted.created_before is None or moment < wanted.created_before
-    )
+    after, before = wanted.created_after, wanted.created_before
+    return (after is None or moment >= after) and (before is None or moment < before)
 
 
 def is_valid_at(record: Record, moment: datetime) -> bool:

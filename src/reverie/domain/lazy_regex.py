@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from pkgutil import get_data
+from types import MappingProxyType
 from typing import Any, cast
 
 
@@ -32,6 +34,26 @@ def defer_regex(source: str, flags: int = 0) -> re.Pattern[str]:
 def expand_pattern(pattern: str, parts: Mapping[str, str]) -> str:
     """Return a pattern with each name in braces replaced by the part with this name, which may name others."""
     return re.sub(r"\{([a-z_]+)\}", lambda name: expand_pattern(parts[name[1]], parts), pattern)
+
+
+def load_patterns(
+    package: str, file: str, parts: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, dict[str, re.Pattern[str]]]:
+    """Return the patterns of each section of a file by their names.
+
+    A section begins with its title in brackets and has a line for each pattern; an indented line continues the one
+    before it. A pattern may name those before it, and `parts`, in braces.
+    """
+    text, known = (get_data(package, file) or b"").decode(), dict(parts)
+    sections: dict[str, dict[str, re.Pattern[str]]] = {}
+    for block in text.strip().split("\n\n"):
+        title, *lines = block.replace("\n    ", "").split("\n")
+        given = dict(line.split(": ", 1) for line in lines)
+        known |= given
+        sections[title.strip("[]")] = {
+            name: defer_regex(expand_pattern(each, known)) for name, each in given.items()
+        }
+    return sections
 
 
 def parse_word_set(text: str) -> frozenset[str]:

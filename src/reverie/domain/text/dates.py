@@ -23,7 +23,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex, expand_pattern, lower_in_place
+from reverie.domain.lazy_regex import defer_regex, load_patterns, lower_in_place
 
 _MAX_CHARACTERS = 20_000
 _MAX_MENTIONS = 40
@@ -213,33 +213,20 @@ def _build_alternatives(words: Iterable[str]) -> str:
     return "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(words, key=len, reverse=True))
 
 
-def _load_forms() -> dict[str, dict[str, re.Pattern[str]]]:
-    """Return the forms of dates, each by an example, and the signs around dates."""
-    units = {unit: [word for word in _UNITS if _UNITS[word] == unit] for unit in _UNITS.values()}
-    following = [word for word, step in _STEPS.items() if step and word not in {"last", "next"}]
-    words: dict[str, Iterable[str]] = {
-        **_WORDS,
-        "months": _ALL_MONTHS,
-        "whole_months": MONTHS,
-        "counted": [word for unit in _LENGTHS for word in units[unit]],
-        "periods": [word for unit in units if unit not in {"day", "fortnight"} for word in units[unit]],
-        "following": following,
-    }
-    parts = {"han_digits": _HAN_DIGITS} | {name: _build_alternatives(some) for name, some in words.items()}
-    forms: dict[str, dict[str, re.Pattern[str]]] = {}
-    for block in (pkgutil.get_data(__package__, "date_forms.txt") or b"").decode().strip().split("\n\n"):
-        title, *lines = block.replace("\n    ", "").split("\n")
-        given = dict(line.split(": ", 1) for line in lines)
-        parts |= given if title == "[parts]" else {}
-        frame = r"\b(?:{form})\b(?!\s+of\b)" if title == "[relative]" else "{form}"
-        forms[title.strip("[]")] = {
-            name: defer_regex(expand_pattern(frame, {**parts, "form": form})) for name, form in given.items()
-        }
-    return forms
-
-
 _LENGTHS = {"day": 1, "week": 7, "fortnight": 14, "month": 31, "year": 366}
-_FORMS = _load_forms()
+_UNIT_WORDS = {unit: [word for word in _UNITS if _UNITS[word] == unit] for unit in _UNITS.values()}
+_ALTERNATIVES: Mapping[str, Iterable[str]] = {
+    **_WORDS,
+    "months": _ALL_MONTHS,
+    "whole_months": MONTHS,
+    "counted": [word for unit in _LENGTHS for word in _UNIT_WORDS[unit]],
+    "periods": [word for word, unit in _UNITS.items() if unit not in {"day", "fortnight"}],
+    "following": [word for word, step in _STEPS.items() if step and word not in {"last", "next"}],
+    "han_digits": [_HAN_DIGITS],
+}
+_FORMS = load_patterns(
+    __package__, "date_forms.txt", {name: _build_alternatives(some) for name, some in _ALTERNATIVES.items()}
+)
 SIGNS = _FORMS["signs"]
 """Patterns of the text around dates, in folded text."""
 
@@ -498,7 +485,7 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
     """Yield for a weekday the last one and the next one; nothing for "every Friday"."""
     if _weekday_words.isdisjoint(_list_latin_words(folded)) and not _HAS_HAN.search(folded):
         return
-    for match in SIGNS["weekday"].finditer(folded):
+    for match in SIGNS["day of the week"].finditer(folded):
         if SIGNS["every"].search(folded[max(0, match.start() - 12) : match.start()]):
             continue
         han = match["han"] or match["kana"]

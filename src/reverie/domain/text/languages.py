@@ -26,7 +26,7 @@ STEMMERS = {
     "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish",
     "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
-"""Language codes (ISO 639-1) and the names of their Snowball stemmers. Releases of Snowball have different ones."""
+"""Language codes (ISO 639-1) and the names of their Snowball stemmers."""
 
 FUNCTION_WORDS_FILE = "function_words.txt"
 """Made by `scripts/build_function_words.py`, because reading the original lists takes a twentieth of a second."""
@@ -54,6 +54,12 @@ _LESS_LIKELY = 0.4
 OTHER_SCRIPTS = frozenset({"ar", "el", "fa", "hi", "hy", "ja", "ne", "ru", "ta", "yi", "zh"})
 """Languages in other letters. Words in ASCII letters in their texts are English."""
 
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
+)
+"""Characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, Han, Hangul."""
+
 _SCRIPTS = (
     ("ja", defer_regex("[\u3040-\u30ff]")),
     ("zh", defer_regex("[\u4e00-\u9fff]")),
@@ -73,11 +79,7 @@ _SCRIPTS = (
 @cache
 def get_stemmer(language: str) -> Callable[[str], str] | None:
     """Return the stemming function of a language; None if Snowball has none for it."""
-    name = STEMMERS.get(language)
-    if name is None or name not in Stemmer.algorithms():
-        return None
-    stem: Callable[[str], str] = Stemmer.Stemmer(name, 0).stemWord
-    return stem
+    return Stemmer.Stemmer(STEMMERS[language], 0).stemWord if language in STEMMERS else None
 
 
 @cache
@@ -156,18 +158,14 @@ _LATIN_ACCENT = defer_regex("([a-z])[\u0300-\u036f]+")
 @cache
 def _list_languages_by_word() -> dict[str, str]:
     """Return for each function word the codes of its languages in Latin letters that have a stemmer."""
-    unknown = {code for code, name in STEMMERS.items() if name not in Stemmer.algorithms()}
-    table: dict[str, str] = {}
-    for line in (pkgutil.get_data(__package__, FUNCTION_WORDS_FILE) or b"").decode("ascii").splitlines():
-        codes, _, words = line.partition(": ")
-        if not unknown.issuperset(codes.split()):
-            table.update(dict.fromkeys(words.split(), codes))
-    return table
+    lines = (pkgutil.get_data(__package__, FUNCTION_WORDS_FILE) or b"").decode("ascii").splitlines()
+    return {
+        word: codes for line in lines for codes, _, words in [line.partition(": ")] for word in words.split()
+    }
 
 
 @cache
 def _weigh_languages(codes: str) -> tuple[tuple[str, float], ...]:
-    """Return the languages of a function word that have a stemmer, each with its weight."""
-    known = Stemmer.algorithms()
-    languages = tuple(code for code in codes.split() if STEMMERS[code] in known)
+    """Return the languages of a function word, each with its weight."""
+    languages = codes.split()
     return tuple((each, (1.0 if each in WIDESPREAD else _LESS_LIKELY) / len(languages)) for each in languages)

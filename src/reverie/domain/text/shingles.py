@@ -15,6 +15,7 @@ from itertools import groupby
 from types import MappingProxyType
 
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.languages import UNSPACED
 
 RUN = 5
 """Number of consecutive words that make a repetition."""
@@ -22,10 +23,7 @@ RUN = 5
 Phrase = tuple[str, ...]
 """Consecutive words, folded."""
 
-_UNSPACED = defer_regex(
-    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
-    "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]"
-)
+_UNSPACED = defer_regex(f"[{UNSPACED}]")
 _ESCAPE = defer_regex(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _SURROGATES = defer_regex("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 

@@ -32,6 +32,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.languages import (
     DEFAULT,
     OTHER_SCRIPTS,
+    UNSPACED,
     detect_language,
     fold_accents,
     get_function_words,
@@ -87,10 +88,7 @@ _IGNORABLE = defer_regex(
 _OTHER_DIGIT = defer_regex(r"(?![0-9])\d|[\u066b\u066c]")
 """Digits of other scripts, and the Arabic separators of decimals and thousands."""
 _THOUSANDS = defer_regex(r"(?<=\d),(?=\d{3}(?!\d))")
-_UNSPACED = defer_regex(
-    "([\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
-    "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+)"
-)
+_UNSPACED = defer_regex(f"([{UNSPACED}]+)")
 _HAN = defer_regex("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 # Latin, CJK, Arabic, Greek, Armenian, Ethiopic
