@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.kept_folder_fixture import KeptFolder, large, small
-from tests.files.mirror_fixture import write_samples
+from tests.files.folder_fixture import KeptFolder, large, small, write_samples
 
 
 @pytest.fixture(params=[small, pytest.param(large, marks=pytest.mark.slow)])

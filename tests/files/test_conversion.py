@@ -13,7 +13,7 @@ from reverie.domain.filter import Filter
 from reverie.files import mirror
 from reverie.memory import Memory
 from reverie.settings import Settings
-from tests.files.hand_edit_fixture import DAY, EditedFolder, build_note_path, make_note, open_edited_folder
+from tests.files.folder_fixture import DAY, EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.test_rebuild import everything, fill
 from tests.interfaces.conftest import run_cli
 

@@ -15,15 +15,14 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory, Settings
-from tests.files.kept_folder_fixture import KeptFolder
-from tests.files.mirror_fixture import (
+from tests.files.folder_fixture import (
+    KeptFolder,
     assert_files_match,
     read_all_files,
     write_samples,
 )
 from tests.support.contract.factories import (
     make_additions,
-    make_change,
     make_record,
 )
 
@@ -32,29 +31,27 @@ def test_starting_writes_what_is_missing_and_takes_in_what_people_changed(tmp_pa
     kept_folder = KeptFolder(tmp_path / "memory")
     write_samples(kept_folder)
     kept_folder.folder.close()
-    kept_folder.edit("memory/000000000002.json", "Content of record 2", "Edited while nobody looked")
-    kept_folder.commit(make_additions(make_record(30)))
-    kept_folder.open()
+    kept_folder.save("memory/000000000002.json", "Content of record 2", "Edited while nobody looked")
+    kept_folder.store.commit(make_additions(make_record(30)), actor="owner", at=kept_folder.clock())
+    kept_folder.reopen()
     kept_folder.folder.start()
-    assert kept_folder.content(2) == "Edited while nobody looked"
+    assert kept_folder.record(2).content == "Edited while nobody looked"
     assert_files_match(kept_folder)
     kept_folder.close()
 
 
 def test_what_a_person_saves_is_there_at_the_next_turn(kept_folder: KeptFolder) -> None:
-    kept_folder.edit("memory/MEMORY.md", "# Memory", "# My memory")
-    kept_folder.edit("memory/000000000002.json", "Content of record 2", "By hand")
+    kept_folder.save("memory/MEMORY.md", "# Memory", "# My memory")
+    kept_folder.save("memory/000000000002.json", "Content of record 2", "By hand")
     kept_folder.turn()
     assert kept_folder.store.pages(["MEMORY.md"])[0].content == "# My memory\n"
-    assert kept_folder.content(2) == "By hand"
-    assert {row.actor for row in kept_folder.told} == {"owner, by hand"}
+    assert kept_folder.record(2).content == "By hand"
+    assert {row.actor for row in kept_folder.published} == {"owner, by hand"}
     assert_files_match(kept_folder)
 
 
 def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(kept_folder: KeptFolder) -> None:
-    kept_folder.commit_and_mirror(
-        make_additions(make_record(40, category="c"), make_record(41, category="c"))
-    )
+    kept_folder.add(make_record(40, category="c"), make_record(41, category="c"))
     kept_folder.turn()
     fresh = kept_folder.root / "memory/new/by-hand.json"
     fresh.parent.mkdir()
@@ -77,20 +74,20 @@ def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(kept_folder: K
 def test_what_another_process_committed_and_did_not_write_is_written_at_the_next_turn(
     kept_folder: KeptFolder,
 ) -> None:
-    kept_folder.commit(make_additions(make_record(60)))
+    kept_folder.store.commit(make_additions(make_record(60)), actor="owner", at=kept_folder.clock())
     kept_folder.folder.refresh()
     assert kept_folder.folder.flush()
     assert_files_match(kept_folder)
 
 
 def test_a_broken_file_is_a_problem_until_it_is_mended(kept_folder: KeptFolder) -> None:
-    good = kept_folder.read("memory/000000000002.json").decode()
-    kept_folder.edit("memory/000000000002.json", good, good[:-20])
+    good = kept_folder.read("memory/000000000002.json")
+    kept_folder.save("memory/000000000002.json", good, good[:-20])
     kept_folder.turn()
     assert ["000000000002.json" in problem.what for problem in kept_folder.folder.problems()] == [True]
-    kept_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), importance=0.9)))
-    assert kept_folder.read("memory/000000000002.json").decode() == good[:-20]
-    kept_folder.edit("memory/000000000002.json", good[:-20], good.replace("record 2", "record two"))
+    kept_folder.change(make_record(2), replace(make_record(2), importance=0.9))
+    assert kept_folder.read("memory/000000000002.json") == good[:-20]
+    kept_folder.save("memory/000000000002.json", good[:-20], good.replace("record 2", "record two"))
     kept_folder.turn()
     assert kept_folder.folder.problems() == []
     (mended,) = kept_folder.store.records([make_record(2).id])
@@ -109,12 +106,12 @@ def test_a_failed_write_is_a_problem_until_it_is_made_good(
         return real(path, flags, *args, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    kept_folder.commit_and_mirror(make_additions(make_record(70)))
+    kept_folder.add(make_record(70))
     (problem,) = kept_folder.folder.problems()
     assert "memory/000000000046.json" in problem.what
     assert "Permission denied" in problem.what
     monkeypatch.setattr(os, "open", real)
-    kept_folder.commit_and_mirror(make_additions(make_record(71)))
+    kept_folder.add(make_record(71))
     assert kept_folder.folder.problems() == []
     kept_folder.folder.sync()
     assert_files_match(kept_folder)
@@ -145,19 +142,19 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         from tests.support.contract.factories import make_additions, make_record
         kept = KeptFolder(Path({os.fspath(tmp_path / "memory")!r}))
         kept.folder.start()
-        kept.commit_and_mirror(make_additions(make_record(1)))
+        kept.add(make_record(1))
         kept.folder.sync()
         for number in range(5):
             child = os.fork()
             if child == 0:
-                kept.commit_and_mirror(make_additions(make_record(100 + number)))
+                kept.add(make_record(100 + number))
                 kept.folder.refresh()
                 kept.folder.sync()
                 assert kept.folder.flush(20)
                 kept.folder.close()
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
-            kept.commit_and_mirror(make_additions(make_record(200 + number)))
+            kept.add(make_record(200 + number))
         kept.folder.sync()
         kept.close()
     """

@@ -14,8 +14,8 @@ import pytest
 from reverie import Memory
 from reverie.domain.living_page import parse_line
 from reverie.files import folder
-from tests.files.kept_folder_fixture import KeptFolder
-from tests.files.mirror_fixture import (
+from tests.files.folder_fixture import (
+    KeptFolder,
     assert_files_match,
     make_page,
     make_paragraph,
@@ -23,7 +23,6 @@ from tests.files.mirror_fixture import (
 )
 from tests.support.contract.factories import (
     NOW,
-    make_additions,
     make_change,
     make_record,
     make_removals,
@@ -42,7 +41,7 @@ def late(kept_folder: KeptFolder, monkeypatch: pytest.MonkeyPatch) -> KeptFolder
 def test_a_change_does_not_wait_for_its_file_which_follows_by_itself(kept_folder: KeptFolder) -> None:
     began = time.monotonic()
     with kept_folder.state.lock():  # nobody can write files now
-        kept_folder.change_store(make_additions(make_record(60)))
+        kept_folder.add(make_record(60), mirrored=False)
         assert time.monotonic() - began < folder.DELAY_S * 50
         assert not (kept_folder.root / "memory/00000000003c.json").exists()
     deadline = time.monotonic() + 20
@@ -54,8 +53,8 @@ def test_a_change_does_not_wait_for_its_file_which_follows_by_itself(kept_folder
 
 
 def test_a_file_that_is_not_written_yet_was_not_deleted(late: KeptFolder) -> None:
-    late.change_store(make_additions(make_record(60), make_record(61, layer="episodic"), make_paragraph(7)))
-    late.change_store(make_additions(make_session("late"), make_turn(0, "late")))
+    late.add(make_record(60), make_record(61, layer="episodic"), make_paragraph(7), mirrored=False)
+    late.add(make_session("late"), make_turn(0, "late"), mirrored=False)
     assert late.folder.take_in().taken == []
     late.folder.refresh()
     assert [each.archived for each in late.store.records([f"{60:012x}", f"{61:012x}"])] == [False, False]
@@ -64,10 +63,10 @@ def test_a_file_that_is_not_written_yet_was_not_deleted(late: KeptFolder) -> Non
 
 
 def test_an_edit_of_the_old_text_while_a_new_one_waits_is_merged(late: KeptFolder) -> None:
-    late.change_store(make_change(make_record(2), replace(make_record(2), importance=0.9)))
-    late.change_store(make_change(make_page(), make_page("# Memory\n- by the program\n")))
-    late.edit("memory/000000000002.json", "Content of record 2", "By hand")
-    late.edit("memory/MEMORY.md", "# Memory", "# My memory")
+    late.change(make_record(2), replace(make_record(2), importance=0.9), mirrored=False)
+    late.change(make_page(), make_page("# Memory\n- by the program\n"), mirrored=False)
+    late.save("memory/000000000002.json", "Content of record 2", "By hand")
+    late.save("memory/MEMORY.md", "# Memory", "# My memory")
     late.folder.sync()
     (found,) = late.store.records([make_record(2).id])
     assert (found.content, found.importance) == ("By hand", 0.9)
@@ -77,16 +76,16 @@ def test_an_edit_of_the_old_text_while_a_new_one_waits_is_merged(late: KeptFolde
 
 
 def test_what_was_erased_leaves_the_files_at_once(late: KeptFolder) -> None:
-    late.change_store(make_additions(make_record(60)))
+    late.add(make_record(60), mirrored=False)
     rows = late.store.erase(make_removals(make_record(2), make_record(60)), actor="owner", at=NOW)
     late.folder.notice(rows)
     assert_files_match(late)
 
 
 def test_earlier_words_and_places_leave_the_files_at_once(late: KeptFolder) -> None:
-    late.change_store(make_additions(make_record(60, content="Words to be forgotten")))
+    late.add(make_record(60, content="Words to be forgotten"), mirrored=False)
     assert late.folder.flush()
-    late.change_store(make_additions(make_record(61, content="Words to be forgotten too")))
+    late.add(make_record(61, content="Words to be forgotten too"), mirrored=False)
     for number in (60, 61):
         (record,) = late.store.records([f"{number:012x}"])
         later = replace(record, content=f"Other words {number}", category="elsewhere")

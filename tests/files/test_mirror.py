@@ -13,19 +13,19 @@ import pytest
 
 from reverie.domain.change import Change
 from reverie.domain.page import MEMORY, Page
-from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
-from tests.files.mirror_fixture import (
-    MirroredFolder,
+from tests.files.folder_fixture import (
+    EditedFolder,
     assert_files_match,
+    build_note_path,
+    make_note,
     make_page,
     make_paragraph,
+    open_edited_folder,
     read_all_files,
     write_samples,
 )
 from tests.support.contract.factories import (
     NOW,
-    make_additions,
-    make_change,
     make_record,
     make_removals,
     make_time,
@@ -36,8 +36,8 @@ BOTH = pytest.mark.parametrize("mirrored_folder", ["pages", "records"], indirect
 
 
 @pytest.fixture
-def mirrored_folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MirroredFolder]:
-    opened = MirroredFolder(tmp_path / "memory", getattr(request, "param", "pages"))
+def mirrored_folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EditedFolder]:
+    opened = EditedFolder(tmp_path / "memory", getattr(request, "param", "pages"))
     yield opened
     opened.close()
 
@@ -46,7 +46,7 @@ def mirrored_folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
 
 
 @BOTH
-def test_everything_is_written_after_the_commit(mirrored_folder: MirroredFolder) -> None:
+def test_everything_is_written_after_the_commit(mirrored_folder: EditedFolder) -> None:
     write_samples(mirrored_folder)
     assert_files_match(mirrored_folder)
     of_records = {
@@ -70,7 +70,7 @@ def test_everything_is_written_after_the_commit(mirrored_folder: MirroredFolder)
 
 
 @BOTH
-def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) -> None:
+def test_what_was_forgotten_leaves_the_files(mirrored_folder: EditedFolder) -> None:
     write_samples(mirrored_folder)
     gone = [make_record(1, category="a/b", tags=("x",)), make_record(4, layer="episodic", kind="event")]
     last = make_turn(1, "telegram:1")
@@ -93,14 +93,14 @@ def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) ->
 
 
 @pytest.mark.parametrize("mirrored_folder", ["records"], indirect=True)
-def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder: MirroredFolder) -> None:
+def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder: EditedFolder) -> None:
     write_samples(mirrored_folder)
     old = read_all_files(mirrored_folder.root)
-    mirrored_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), content="Newer")))
-    mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"), make_paragraph(5)))
-    mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("Newer\n")))
-    mirrored_folder.commit_and_mirror(
-        make_change(make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",)))
+    mirrored_folder.change(make_record(2), replace(make_record(2), content="Newer"))
+    mirrored_folder.add(make_turn(2, "telegram:1"), make_paragraph(5))
+    mirrored_folder.change(make_page(), make_page("Newer\n"))
+    mirrored_folder.change(
+        make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",))
     )
     mirrored_folder.lose_state()
     for path, data in old.items():
@@ -110,9 +110,9 @@ def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder:
     assert_files_match(mirrored_folder)
 
 
-def test_the_state_of_another_memory_is_not_believed(mirrored_folder: MirroredFolder, tmp_path: Path) -> None:
-    other = MirroredFolder(tmp_path / "other", mirrored_folder.layout)
-    other.commit_and_mirror(make_additions(*(make_record(n, moment=make_time(n)) for n in range(50))))
+def test_the_state_of_another_memory_is_not_believed(mirrored_folder: EditedFolder, tmp_path: Path) -> None:
+    other = EditedFolder(tmp_path / "other", mirrored_folder.layout)
+    other.add(*(make_record(n, moment=make_time(n)) for n in range(50)))
     other.store.commit([Change(before=None, after=make_page())], actor="somebody else", at=make_time(1))
     other.mirror.write()
     other.close()
@@ -121,14 +121,14 @@ def test_the_state_of_another_memory_is_not_believed(mirrored_folder: MirroredFo
     for name in ("files.db-wal", "files.db-shm"):
         (mirrored_folder.root / name).unlink(missing_ok=True)
     shutil.copy(other.root / "files.db", mirrored_folder.root / "files.db")
-    again = MirroredFolder(mirrored_folder.root, mirrored_folder.layout)
+    again = EditedFolder(mirrored_folder.root, mirrored_folder.layout)
     again.mirror.write()
     assert_files_match(again)
     again.close()
 
 
 def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(
-    mirrored_folder: MirroredFolder, tmp_path: Path
+    mirrored_folder: EditedFolder, tmp_path: Path
 ) -> None:
     write_samples(mirrored_folder)
     backup = sqlite3.connect(tmp_path / "backup.db")
@@ -136,15 +136,13 @@ def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(
     source.backup(backup)
     source.close()
     backup.close()
-    mirrored_folder.commit_and_mirror(
-        make_additions(make_record(50, category="late"), make_turn(2, "telegram:1"))
-    )
-    mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("late\n")))
+    mirrored_folder.add(make_record(50, category="late"), make_turn(2, "telegram:1"))
+    mirrored_folder.change(make_page(), make_page("late\n"))
     mirrored_folder.close()
     for name in ("reverie.db", "reverie.db-wal", "reverie.db-shm"):
         (mirrored_folder.root / name).unlink(missing_ok=True)
     shutil.copy(tmp_path / "backup.db", mirrored_folder.root / "reverie.db")
-    again = MirroredFolder(mirrored_folder.root, mirrored_folder.layout)
+    again = EditedFolder(mirrored_folder.root, mirrored_folder.layout)
     outcome = again.mirror.write()
     # What came after the backup is in no journal any more, so nobody knows that it is not a person's.
     assert sorted(set(outcome.edited)) == ["memory/MEMORY.md"]

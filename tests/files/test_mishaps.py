@@ -17,8 +17,8 @@ from reverie.domain.change import Change
 from reverie.files.layout import build_path, render_record
 from reverie.files.mirror import FILES_FAILED
 from reverie.files.state import FileRecord, compute_checksum
-from tests.files.mirror_fixture import (
-    MirroredFolder,
+from tests.files.folder_fixture import (
+    EditedFolder,
     assert_files_match,
     make_page,
     make_paragraph,
@@ -40,8 +40,8 @@ STRIDE = "1" if os.environ.get("REVERIE_TORTURE_SECONDS") else "5"
 
 
 @pytest.fixture
-def mirrored_folder(tmp_path: Path) -> Iterator[MirroredFolder]:
-    opened = MirroredFolder(tmp_path / "memory")
+def mirrored_folder(tmp_path: Path) -> Iterator[EditedFolder]:
+    opened = EditedFolder(tmp_path / "memory")
     yield opened
     opened.close()
 
@@ -63,12 +63,12 @@ EDITS: list[tuple[str, list[Change]]] = [
 
 def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> None:
     for number, (path, changes) in enumerate(EDITS):
-        mirrored_folder = MirroredFolder(tmp_path / str(number))
+        mirrored_folder = EditedFolder(tmp_path / str(number))
         write_samples(mirrored_folder)
         file = mirrored_folder.root / path
         edited = file.read_bytes().replace(b"1", b"one", 1) + b"By hand\n"
         file.write_bytes(edited)
-        mirrored_folder.commit_and_mirror(changes)
+        mirrored_folder.commit(*changes)
         if path.startswith("sessions/"):  # nothing of a person's is kept there
             assert_files_match(mirrored_folder)
             mirrored_folder.close()
@@ -92,13 +92,15 @@ def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("path", ["sessions/telegram:1.jsonl", "memory/HISTORY.md"])
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_torn_addition_is_made_whole(mirrored_folder: MirroredFolder, path: str, lost: bool) -> None:
+def test_a_torn_addition_is_made_whole(mirrored_folder: EditedFolder, path: str, lost: bool) -> None:
     write_samples(mirrored_folder)
-    before = mirrored_folder.read(path)
-    mirrored_folder.commit(
-        make_additions(
-            make_turn(2, "telegram:1"), make_turn(3, "telegram:1"), make_paragraph(8), make_paragraph(9)
-        )
+    before = mirrored_folder.path(path).read_bytes()
+    mirrored_folder.add(
+        make_turn(2, "telegram:1"),
+        make_turn(3, "telegram:1"),
+        make_paragraph(8),
+        make_paragraph(9),
+        mirrored=False,
     )
     whole = render_all_files(mirrored_folder.store, mirrored_folder.state)[path]
     for cut in range(len(before) + 1, len(whole) + 1, 17):
@@ -124,7 +126,7 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
     ends = sorted(folder.iterdir())
     assert len(ends) > 100 / int(STRIDE)
     for end in ends:
-        mirrored_folder = MirroredFolder(end)
+        mirrored_folder = EditedFolder(end)
         mirrored_folder.settle()
         assert_files_match(mirrored_folder)
         mirrored_folder.close()
@@ -147,52 +149,52 @@ def failing_below(folder: Path, number: int) -> Callable[..., int]:
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
 def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
-    mirrored_folder: MirroredFolder,
+    mirrored_folder: EditedFolder,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     number: int,
 ) -> None:
     write_samples(mirrored_folder)
     monkeypatch.setattr(os, "open", failing_below(mirrored_folder.root / "memory", number))
-    outcome = mirrored_folder.commit_and_mirror(make_additions(make_record(20), make_session("y")))
+    outcome = mirrored_folder.add(make_record(20), make_session("y"))
     assert outcome.failed == {"memory/000000000014.json": os.strerror(number)}
     assert mirrored_folder.mirror.failed == outcome.failed
     assert mirrored_folder.store.count(FILES_FAILED) == 1
     assert (mirrored_folder.root / "sessions/y.jsonl").exists()
     assert [message for message in caplog.messages if "memory/000000000014.json" in message]
-    mirrored_folder.commit_and_mirror(make_additions(make_record(21)))
+    mirrored_folder.add(make_record(21))
     assert mirrored_folder.store.count(FILES_FAILED) == 2
     monkeypatch.undo()
-    mirrored_folder.commit_and_mirror(make_additions(make_record(22)))
+    mirrored_folder.add(make_record(22))
     assert mirrored_folder.mirror.failed == {}
     mirrored_folder.mirror.write()
     assert_files_match(mirrored_folder)
 
 
-def test_a_state_that_cannot_be_kept_costs_no_exception(mirrored_folder: MirroredFolder) -> None:
+def test_a_state_that_cannot_be_kept_costs_no_exception(mirrored_folder: EditedFolder) -> None:
     (mirrored_folder.root / "files.db").mkdir()
-    outcome = mirrored_folder.commit_and_mirror(make_additions(make_record(1)))
+    outcome = mirrored_folder.add(make_record(1))
     assert not outcome.complete
     assert list(mirrored_folder.mirror.failed) == [""]
     (mirrored_folder.root / "files.db").rmdir()
-    mirrored_folder.commit_and_mirror(make_additions(make_record(2)))
+    mirrored_folder.add(make_record(2))
     assert mirrored_folder.mirror.failed == {}
     assert_files_match(mirrored_folder)
 
 
-def test_a_record_that_cannot_be_read_costs_the_others_nothing(mirrored_folder: MirroredFolder) -> None:
-    mirrored_folder.commit_and_mirror(make_additions(*(make_record(n) for n in range(3))))
+def test_a_record_that_cannot_be_read_costs_the_others_nothing(mirrored_folder: EditedFolder) -> None:
+    mirrored_folder.add(*(make_record(n) for n in range(3)))
     with sqlite3.connect(mirrored_folder.root / "reverie.db") as file:
         file.execute("UPDATE records SET kind = 'nonsense' WHERE id = ?", (make_record(1).id,))
     file.close()
-    mirrored_folder.commit(make_change(make_record(0), replace(make_record(0), seen_count=2)))
-    mirrored_folder.commit(make_additions(make_record(3)))
+    mirrored_folder.change(make_record(0), replace(make_record(0), seen_count=2), mirrored=False)
+    mirrored_folder.add(make_record(3), mirrored=False)
     with mirrored_folder.state.lock() as ledger:
         ledger.mark_due([build_path(make_record(1))])
     outcome = mirrored_folder.mirror.write()
     assert list(outcome.failed) == [build_path(make_record(1))]
-    assert mirrored_folder.read(build_path(make_record(1))) == render_record(make_record(1))
-    assert b'"seen_count": 2' in mirrored_folder.read(build_path(make_record(0)))
+    assert mirrored_folder.path(build_path(make_record(1))).read_bytes() == render_record(make_record(1))
+    assert '"seen_count": 2' in mirrored_folder.read(build_path(make_record(0)))
     assert (mirrored_folder.root / build_path(make_record(3))).exists()
 
 

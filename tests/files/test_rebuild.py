@@ -32,7 +32,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, tombstone_keys
-from tests.files.hand_edit_fixture import (
+from tests.files.folder_fixture import (
     CHAT,
     DAY,
     EditedFolder,

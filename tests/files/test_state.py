@@ -20,7 +20,7 @@ from reverie.files.state import (
     StateUnavailable,
     compute_checksum,
 )
-from tests.files.hand_edit_fixture import build_note_path, make_note, open_edited_folder
+from tests.files.folder_fixture import build_note_path, make_note, open_edited_folder
 
 A = FileRecord("memory/a/1.json", 10, 1_700_000_000_000_000_001, compute_checksum(b"a"))
 B = FileRecord("memory/b.json", 20, 1_700_000_000_000_000_002, compute_checksum(b"b"))

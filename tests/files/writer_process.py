@@ -20,8 +20,6 @@ from reverie.files import atomic
 from reverie.files.state import FileState
 from tests.support.contract.factories import (
     NOW,
-    make_additions,
-    make_change,
     make_record,
     make_removals,
     make_session,
@@ -30,34 +28,26 @@ from tests.support.contract.factories import (
 )
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2]))
-from tests.files.mirror_fixture import MirroredFolder, make_page, make_paragraph
+from tests.files.folder_fixture import EditedFolder, make_page, make_paragraph
 
 
-def change_everything(mirrored_folder: MirroredFolder) -> None:
+def change_everything(mirrored_folder: EditedFolder) -> None:
     """Create, replace, extend, move and remove a file of each form."""
     first, second = make_record(1, category="a"), make_record(2, layer="episodic")
-    mirrored_folder.commit_and_mirror(
-        make_additions(first, second, make_session("x"), make_turn(0, "x"), make_page(), make_paragraph(1))
+    mirrored_folder.add(first, second, make_session("x"), make_turn(0, "x"), make_page(), make_paragraph(1))
+    mirrored_folder.add(
+        make_turn(1, "x"), make_paragraph(2), make_record(3, layer="episodic", created_at=make_time(3))
     )
-    mirrored_folder.commit_and_mirror(
-        make_additions(
-            make_turn(1, "x"), make_paragraph(2), make_record(3, layer="episodic", created_at=make_time(3))
-        )
-    )
-    mirrored_folder.commit_and_mirror(make_change(first, replace(first, seen_count=2)))
-    mirrored_folder.commit_and_mirror(
-        make_change(replace(first, seen_count=2), make_record(1, category="b/c", seen_count=2))
-    )
-    mirrored_folder.commit_and_mirror(make_change(second, replace(second, seen_count=2)))
-    mirrored_folder.commit_and_mirror(make_change(make_page(), make_page("other\n")))
+    mirrored_folder.change(first, replace(first, seen_count=2))
+    mirrored_folder.change(replace(first, seen_count=2), make_record(1, category="b/c", seen_count=2))
+    mirrored_folder.change(second, replace(second, seen_count=2))
+    mirrored_folder.change(make_page(), make_page("other\n"))
     state = make_session("x")
-    mirrored_folder.commit_and_mirror(make_change(state, replace(state, summary="so far")))
-    mirrored_folder.commit_and_mirror(make_removals(make_paragraph(1)))
-    mirrored_folder.commit_and_mirror(
-        make_change(make_record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW))
-    )
-    mirrored_folder.commit_and_mirror(
-        make_removals(
+    mirrored_folder.change(state, replace(state, summary="so far"))
+    mirrored_folder.commit(*make_removals(make_paragraph(1)))
+    mirrored_folder.change(make_record(1, category="b/c", seen_count=2), replace(first, archived_at=NOW))
+    mirrored_folder.commit(
+        *make_removals(
             make_turn(1, "x"), make_turn(0, "x"), replace(state, summary="so far"), make_page("other\n")
         )
     )
@@ -107,7 +97,7 @@ def run_until_killed(folder: Path, way: str, stride: int) -> None:
             atomic.exchange = killer.before(atomic.exchange)  # type: ignore[attr-defined]
             atomic.rename_to_new = killer.before(atomic.rename_to_new)  # type: ignore[attr-defined]
             FileState._begin = killer.before(FileState._begin)  # type: ignore[method-assign]
-            change_everything(MirroredFolder(place))
+            change_everything(EditedFolder(place))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         number += stride

@@ -25,7 +25,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files.expected import render_expected_content
 from reverie.files.layout import Layout, build_path
-from tests.files.hand_edit_fixture import EditedFolder, make_note, open_edited_folder
+from tests.files.folder_fixture import EditedFolder, make_note, open_edited_folder
 from tests.profiles import THOROUGH
 from tests.support.contract.factories import NOW, make_session, make_turn
 

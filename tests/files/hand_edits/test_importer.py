@@ -18,7 +18,7 @@ import pytest
 
 from reverie import Memory
 from reverie.files.layout import render_record
-from tests.files.hand_edit_fixture import (
+from tests.files.folder_fixture import (
     EditedFolder,
     build_note_path,
     make_note,

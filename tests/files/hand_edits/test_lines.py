@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.change import Change
-from tests.files.hand_edit_fixture import (
+from tests.files.folder_fixture import (
     CHAT,
     DAY,
     EditedFolder,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reverie.domain.change import Change, Value
 from reverie.domain.record import Record
 from reverie.files.layout import Layout, build_path, build_stem
-from tests.files.hand_edit_fixture import (
+from tests.files.folder_fixture import (
     EditedFolder,
     make_note,
     make_page,
