@@ -86,6 +86,8 @@ def connect(
         listed = [{"name": name, "title": _CLIENTS[name]["title"], **state} for name, state in states.items()]
         rows = [(each["name"], each["title"], each["state"]) for each in listed]
         output.print_listing(context, rows, {"clients": listed})
+        if output.is_terminal():
+            output.print_message("`reverie connect NAME` connects one.", quiet=context.quiet)
         return
     if context.resolve_place() == IN_MEMORY:
         context.resolve_folder()  # an error that says so
