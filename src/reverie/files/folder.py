@@ -15,7 +15,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import os
 import threading
 import time
 import weakref
@@ -36,6 +35,7 @@ from reverie.files.layout import Layout, build_page_path, build_path, parse_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.state import FileState
 from reverie.stores.base import StoreProblem
+from reverie.stores.forks import close_for_forks
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
@@ -100,6 +100,7 @@ class MemoryFolder:
         self._scanned_at = 0.0
         self._retry_at = 0.0
         _OPEN.add(self)
+        close_for_forks(self)
 
     # -- opening and closing -----------------------------------------------------------------------------
 
@@ -437,7 +438,10 @@ class MemoryFolder:
         else:
             self._failure = ""
 
-    def _after_fork_in_child(self) -> None:
+    def close_for_fork(self) -> None:
+        """Leave everything as it is."""
+
+    def reset_after_fork(self, is_clean: bool) -> None:
         """Reset the thread, which a child does not have, and its lock; the parent writes what is pending."""
         self._changed = threading.Condition()
         self._jobs, self._thread = [], None
@@ -451,11 +455,6 @@ _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()
 _is_ending = False
 
 
-def _after_fork_in_child() -> None:
-    for folder in list(_OPEN):
-        folder._after_fork_in_child()
-
-
 @atexit.register
 def _write_at_exit() -> None:
     """Write the files of memories that were not closed, and from now on those of every change at once."""
@@ -466,7 +465,3 @@ def _write_at_exit() -> None:
             with folder._suppress_errors():
                 if folder._has_own_changes():
                     folder.flush()
-
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -70,14 +70,53 @@ def scan(root: Path, known: Mapping[str, FileRecord]) -> FolderScan:
         root: The memory's folder.
         known: The records of all files.
     """
-    scanner = _Scanner(os.fspath(root), known)
+    result, present, unseen = FolderScan(), set[str](), list[str]()
+
+    def report(path: str, why: str) -> None:
+        unseen.append(path)
+        result.odd.append(BrokenFile(path=path.encode(errors="backslashreplace").decode(), why=why))
+
     for top in _TOPS:
-        scanner.scan_top(top)
-    result, unseen = scanner.result, [*scanner.unseen, *scanner.result.gone]
-    result.missing = [path for path in known.keys() - scanner.present if not is_within(path, unseen)]
+        place = f"{root}/{top}"
+        if is_lost(place):
+            result.gone += [top] if any(path.startswith(f"{top}/") for path in known) else []
+        elif os.path.islink(place) or (os.path.exists(place) and not os.path.isdir(place)):
+            report(top, "it is a link, which is not followed, or no folder: put a folder there")
+        else:
+            for path, status in iter_files(os.fspath(root), top, skip=_is_hidden, report=report):
+                file = known.get(path)
+                if file is not None and stat.S_ISREG(status.st_mode):
+                    present.add(path)
+                    if file.size != status.st_size or file.mtime_ns != status.st_mtime_ns:
+                        result.changed.append(path)
+                elif path.endswith(CONFLICT):
+                    result.conflicts.append(path)
+                elif why := _examine_unknown(root, path, status.st_mode, known):
+                    report(path, why)
+                elif why is not None:
+                    present.add(path)
+                    result.added.append(path)
+    unseen += result.gone
+    result.missing = [path for path in known.keys() - present if not is_within(path, unseen)]
     for paths in (result.changed, result.added, result.missing, result.conflicts):
         paths.sort()
     return result
+
+
+def _examine_unknown(root: Path, path: str, mode: int, known: Mapping[str, FileRecord]) -> str | None:
+    """Return why something that is no folder and no known file is odd; empty for a new file, None if it is ignored."""
+    if path.endswith(BROKEN):
+        return "it is kept for its lines that could not be imported: delete it when you are done"
+    is_folder = stat.S_ISLNK(mode) and (
+        os.path.isdir(f"{root}/{path}") or any(is_within(each, [path]) for each in known)
+    )
+    if is_ignored(path.rpartition("/")[2]) or not (is_folder or parse_path(path)):
+        return None
+    if stat.S_ISLNK(mode):
+        return "it is a symbolic link, which is not followed: put the file itself there"
+    if not stat.S_ISREG(mode):
+        return "it is no regular file: remove it"
+    return "its name is not UTF-8: rename it" if any("\ud800" <= char <= "\udfff" for char in path) else ""
 
 
 def is_ignored(name: str) -> bool:
@@ -124,73 +163,6 @@ def iter_files(
             pass
         except OSError as error:
             report(folder, f"the folder cannot be read ({error.strerror})")
-
-
-class _Scanner:
-    """One scan in progress."""
-
-    def __init__(self, root: str, known: Mapping[str, FileRecord]) -> None:
-        self._root = root
-        self._known = known
-        self.present: set[str] = set()
-        self.unseen: list[str] = []
-        self.result = FolderScan()
-
-    def scan_top(self, top: str) -> None:
-        """Scan everything below `memory` or `sessions`."""
-        place = f"{self._root}/{top}"
-        if is_lost(place):
-            if any(path.startswith(f"{top}/") for path in self._known):
-                self.result.gone.append(top)
-        elif os.path.islink(place):
-            self._report(top, "it is a symbolic link, which is not followed: put a folder there")
-        elif os.path.exists(place) and not os.path.isdir(place):
-            self._report(top, "it is no folder: put a folder there")
-        else:
-            for path, status in iter_files(self._root, top, skip=_is_hidden, report=self._report):
-                self._scan_file(path, status)
-
-    def _scan_file(self, path: str, status: os.stat_result) -> None:
-        """Compare a file with its record; examine what is not known, or is no regular file."""
-        known = self._known.get(path)
-        if known is None or not stat.S_ISREG(status.st_mode):
-            self._scan_unknown(path, status.st_mode)
-            return
-        self.present.add(path)
-        if known.size != status.st_size or known.mtime_ns != status.st_mtime_ns:
-            self.result.changed.append(path)
-
-    def _scan_unknown(self, path: str, mode: int) -> None:
-        """Examine something that is neither a folder nor a known file."""
-        name = path.rpartition("/")[2]
-        if name.endswith(CONFLICT):
-            self.result.conflicts.append(path)
-        elif name.endswith(BROKEN):
-            self._report(
-                path, "it is kept for its lines that could not be imported: delete it when you are done"
-            )
-        elif is_ignored(name):
-            pass
-        elif stat.S_ISLNK(mode):
-            is_folder = os.path.isdir(f"{self._root}/{path}") or any(
-                is_within(each, [path]) for each in self._known
-            )
-            if is_folder or parse_path(path) is not None:
-                self._report(path, "it is a symbolic link, which is not followed: put the file itself there")
-        elif parse_path(path) is None:
-            pass
-        elif not stat.S_ISREG(mode):
-            self._report(path, "it is no regular file: remove it")
-        elif any("\ud800" <= char <= "\udfff" for char in path):
-            self._report(path, "its name is not UTF-8: rename it")
-        else:
-            self.present.add(path)
-            self.result.added.append(path)
-
-    def _report(self, path: str, why: str) -> None:
-        self.unseen.append(path)
-        shown = path.encode(errors="backslashreplace").decode()
-        self.result.odd.append(BrokenFile(path=shown, why=why))
 
 
 def is_within(path: str, places: Iterable[str]) -> bool:

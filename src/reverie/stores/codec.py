@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from types import MappingProxyType, NoneType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from reverie.domain.change import OPERATIONS, Change, JournalEntry, Subject, Value
+from reverie.domain.change import OPERATIONS, Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -456,6 +456,14 @@ IN_ROW = ""
 def find_ids(text: str) -> set[str]:
     """Return the ids in a text: words of 12 hexadecimal digits."""
     return set(_ID.findall(text))
+
+
+def encode_value(value: Value | None) -> str | None:
+    """Return the document of a value, as the journal has it."""
+    if value is None:
+        return None
+    table = TABLES[get_subject(value)]
+    return to_document(table, table.encode(value))
 
 
 def decode_value(subject: Subject, document: str | None) -> Value | None:

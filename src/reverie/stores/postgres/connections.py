@@ -140,11 +140,6 @@ def is_connection_lost(error: psycopg.Error) -> bool:
     return state.startswith("08") or state in {"57P01", "57P02", "57P03", "57P05"}
 
 
-def _describe_loss(error: psycopg.Error) -> str:
-    """Return what libpq says of a lost or refused connection; it names hosts and users, and no password."""
-    return " ".join(str(error).split()).removeprefix("connection failed: ")[:_MAX_REASON_CHARACTERS]
-
-
 def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreError:
     """Return the error to raise instead; it never quotes what is stored, nor a password.
 
@@ -170,9 +165,10 @@ def translate_error(error: psycopg.Error, shown: str) -> InvalidInput | StoreErr
             f"{shown} gave no connection in time: the server is away, or all connections of this process are in "
             "use; end open `reading` blocks and unfinished lists, and retry"
         )
-    if is_connection_lost(error):
+    if is_connection_lost(error):  # libpq names hosts and users, and no password
+        said = " ".join(str(error).split()).removeprefix("connection failed: ")[:_MAX_REASON_CHARACTERS]
         return StoreUnavailable(
-            f"{shown} cannot be reached ({name if state else _describe_loss(error)}): see that the server runs and "
+            f"{shown} cannot be reached ({state or said}): see that the server runs and "
             "admits this address, and that the URL is right, and retry"
         )
     if isinstance(error, load_psycopg().DataError):

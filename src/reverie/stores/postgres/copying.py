@@ -19,7 +19,7 @@ from reverie.stores.base import (
     move_fields,
     translating_damage,
 )
-from reverie.stores.codec import ENTRIES, decode_value
+from reverie.stores.codec import ENTRIES, decode_value, encode_value
 from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
 from reverie.stores.postgres.schema import (
     VERSION,
@@ -30,7 +30,7 @@ from reverie.stores.postgres.schema import (
     refuse_existing,
     refuse_other_version,
 )
-from reverie.stores.postgres.store import CHANGE, PostgresStore, build_parameters, encode_document
+from reverie.stores.postgres.store import CHANGE, PostgresStore, build_parameters
 from reverie.stores.protocol import CommitOptions
 
 if TYPE_CHECKING:
@@ -236,8 +236,8 @@ def _copy_journal(connection: psycopg.Connection, space: int, version: int) -> N
     merges = [
         CopiedRow(
             sequence=number, batch=sequence + 1, at=now, actor=_MIGRATOR, operation="reinforce", note="",
-            reference="", key=keys[change.id], subject="record", before=encode_document(change.before),
-            after=encode_document(change.after), id=change.id,
+            reference="", key=keys[change.id], subject="record", before=encode_value(change.before),
+            after=encode_value(change.after), id=change.id,
         )
         for number, change in enumerate(find_merges(records.values(), now=from_microseconds(now)), sequence + 1)
     ]  # fmt: skip
@@ -255,4 +255,4 @@ def _modernize(row: CopiedRow, version: int, records: dict[int, Record]) -> Copi
         records.pop(row.key, None)
         if isinstance(after, Record):
             records[row.key] = after
-    return row._replace(before=encode_document(before), after=encode_document(after))
+    return row._replace(before=encode_value(before), after=encode_value(after))

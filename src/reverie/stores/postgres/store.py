@@ -31,7 +31,7 @@ from reverie.stores.codec import (
     TABLES,
     decode_change,
     decode_value,
-    to_document,
+    encode_value,
     to_json,
 )
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row, parse_postgres_url
@@ -119,8 +119,8 @@ def build_parameters(
         "since": options.get("since"),
         "subjects": [edit.subject for edit in edits],
         "ids": [edit.id for edit in edits],
-        "befores": [encode_document(edit.before) for edit in edits],
-        "afters": [encode_document(edit.after) for edit in edits],
+        "befores": [encode_value(edit.before) for edit in edits],
+        "afters": [encode_value(edit.after) for edit in edits],
         "fingerprints": [
             edit.after.fingerprint if isinstance(edit.after, Record) else None for edit in edits
         ],
@@ -134,14 +134,6 @@ def build_parameters(
         "marks": list(marks),
         "restored_keys": None if restored_keys is None else list(restored_keys),
     }
-
-
-def encode_document(value: Value | None) -> str | None:
-    """Return the document of a value, as the journal keeps it."""
-    if value is None:
-        return None
-    table = TABLES[Change(before=None, after=value).subject]
-    return to_document(table, table.encode(value))
 
 
 def _encode_tags(value: Value | None) -> str:

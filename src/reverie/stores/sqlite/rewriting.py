@@ -48,6 +48,7 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     decode_value,
+    encode_value,
     find_ids,
     from_document,
     to_document,
@@ -234,14 +235,6 @@ def _decode_row(table: TableCodec[Any], row: Mapping[str, Any], sessions: Mappin
         return None
 
 
-def _encode(value: Value | None) -> str | None:
-    """Return the document of a value in the journal."""
-    if value is None:
-        return None
-    table = TABLES[get_subject(value)]
-    return to_document(table, table.encode(value))
-
-
 def _read_unjournaled(file: DamagedFile) -> Unjournaled:
     def read(table: str) -> list[list[Any]]:
         return [list(row.values()) for row in file.rows(table) if _fits(table, row)]
@@ -350,7 +343,9 @@ class _Content:
         for side in ("before", "after"):
             if row[side] is not None:
                 value = self._decode(row["subject"], row[side])
-                row[side] = LOST if value is None else _encode(value) if self._are_fields_moved else row[side]
+                row[side] = (
+                    LOST if value is None else encode_value(value) if self._are_fields_moved else row[side]
+                )
 
     def _decode(self, subject: str, document: Any) -> Value | None:
         """Return the value of a document in the journal; None if it cannot be read or is not valid."""
@@ -440,7 +435,7 @@ class _Content:
             value = self._decode(chain[-1]["subject"], latest)
             is_removed = key in self._gone or value is None or (chain[-1]["subject"], value.id) in ids
             return None if is_removed else latest  # its row is made from the journal
-        document = _encode(thing.value)
+        document = encode_value(thing.value)
         if latest is LOST:
             return document
         is_earlier = document in [row[side] for row in chain for side in ("before", "after")]
@@ -517,7 +512,11 @@ class _Content:
     def _change(self, key: int, before: Value | None, after: Value) -> None:
         self.last += 1
         self._add(
-            self.last, key=key, subject=get_subject(after), before=_encode(before), after=_encode(after)
+            self.last,
+            key=key,
+            subject=get_subject(after),
+            before=encode_value(before),
+            after=encode_value(after),
         )
 
     def _iterate_rows(self) -> Iterator[CopiedRow]:
