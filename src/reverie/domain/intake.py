@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
-from math import exp, sqrt
+from math import exp, log, sqrt
+from operator import mul
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -34,7 +35,8 @@ from reverie.domain.text.dates import (
 )
 from reverie.domain.text.languages import list_function_words
 
-Door = Literal["save", "conversation"]
+Door = Literal["save", "conversation", "reply"]
+"""How a sentence comes in: it is saved, opens a conversation, or follows an answer in one."""
 
 CLASSES = (
     *("rule", "health", "preference", "profile", "fact", "decision", "plan", "event"),
@@ -76,9 +78,6 @@ MIN_PLAN = 0.7
 MIN_OTHER_KIND = 0.3
 """Least probability of another kind than a fact at a save."""
 
-MIN_WORTH = 0.65
-"""Least probability that a sentence of a conversation is worth keeping."""
-
 MIN_KIND_SAID = 0.5
 """Least probability of another kind than a fact in a conversation, if the sentence is worth keeping."""
 
@@ -86,8 +85,12 @@ MIN_STANDING_SAID = 0.45
 """Least probability of a rule, preference or fact about health in a conversation. Of 800 sentences of long
 help-style turns, four are wrongly taken for one."""
 
-MIN_WORTH_STANDING = 0.3
-"""Least probability that such a sentence is worth keeping."""
+GATES = {
+    "conversation": (-4.77, 0.35, -0.27, 0.32, 0.96, 0.6, 0.64),
+    "reply": (-12.79, 0.21, -0.72, 0.18, 2.58, 0.41, 0.59),
+}
+"""Weights of the signs of a sentence that is said; one whose sum is below zero is not worth keeping. What opens a
+conversation asks for something more often, what follows an answer is more often a fragment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +129,7 @@ def classify(
         origin: Who said it. Only the owner and the owner's agent state rules.
         at: When it was said; aware.
         zone: Time zone of the owner.
-        door: How it comes in: a save, or a sentence of a conversation.
+        door: How it comes in.
         kind: The kind if it is known; None to find it.
         named_by: Who named the kind.
 
@@ -143,7 +146,7 @@ def classify(
     elif chances is None:
         kind, reason = "fact", "it is longer than one statement"
     else:
-        kind, reason = _choose(chances, door)
+        kind, reason = _choose(text, chances, door)
         if origin in UNTRUSTED:
             kind, reason = "fact", f"only the owner sets rules and decides, and its origin is {origin}"
     return Intake(
@@ -187,9 +190,9 @@ def _is_sure_plan(text: str) -> bool:
     return classes["plan"] >= MIN_PLAN * sum(classes[name] for name in KINDS_OF_CLASSES)
 
 
-def _choose(chances: Chances, door: Door) -> tuple[Kind | None, str]:
+def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
     """Return the kind of a sentence, and why; None if it is not worth keeping."""
-    classes, worth = chances
+    classes = chances.classes
     total = sum(classes[name] for name in KINDS_OF_CLASSES) or 1.0
     sure = sum(classes[name] for name in _STANDING_CLASSES)
     standing = max(_STANDING_CLASSES, key=classes.__getitem__)
@@ -197,15 +200,31 @@ def _choose(chances: Chances, door: Door) -> tuple[Kind | None, str]:
     others["fact"] += others.pop("profile")
     other = max(others, key=others.__getitem__)
     share = others[other] / total
-    if door == "conversation":
-        if sure >= MIN_STANDING_SAID and worth >= MIN_WORTH_STANDING:
+    if door != "save":
+        if sum(map(mul, GATES[door], list_signs(text, chances))) < 0:
+            return None, f"it is not worth keeping ({chances.worth:.2f})"
+        if sure >= MIN_STANDING_SAID:
             return _describe(standing, sure)
-        if worth < MIN_WORTH:
-            return None, f"it is not worth keeping ({worth:.2f})"
-        return _describe(other if share >= MIN_KIND_SAID else "fact", worth)
+        return _describe(other if share >= MIN_KIND_SAID else "fact", chances.worth)
     if sure / total >= max(MIN_STANDING, share - MARGIN):
         return _describe(standing, sure / total)
     return _describe(other, share) if share >= MIN_OTHER_KIND else ("fact", "it states something")
+
+
+def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
+    """Return what tells whether a sentence of a conversation is worth keeping, after a constant.
+
+    That is: whether it reads like it, like something of the moment, and like a rule; how much it says, how many names
+    and numbers it has, and whether the writer is in it.
+    """
+    classes, worth = chances
+    words, forms = _split_words(text)
+    kept = log((worth + 1e-9) / (1 - worth + 1e-9))
+    passing = log(classes["request"] + classes["other"] + 0.001)
+    sure = sum(classes[name] for name in _STANDING_CLASSES)
+    standing = log((sure + 0.01) / (1.01 - sure))
+    size, names = log(1 + len(find_places(text))), min(4, forms.count("X") + forms.count("#"))
+    return 1.0, kept, passing, standing, size, names, _has_writer(words)
 
 
 def _describe(name: str, chance: float) -> tuple[Kind, str]:
@@ -318,7 +337,7 @@ def find_places(text: str) -> set[int]:
     """
     words, forms = _split_words(text)
     # Whether the writer is in it, and how it begins: such as with a name and a verb in the third person.
-    is_own = any(word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) for word in words)
+    is_own = _has_writer(words)
     second = f"x{words[1][-1]}" if forms[1:2] == ["x"] else "".join(forms[1:2])
     whole = (
         f"p {is_own}",
@@ -328,6 +347,10 @@ def find_places(text: str) -> set[int]:
     places = {*map(_hash_feature, whole), *_hash_runs("w", words, 2), *_hash_runs("f", forms, 4)}
     places.update(*map(_hash_pieces, words))
     return places
+
+
+def _has_writer(words: list[str]) -> bool:
+    return any(word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) for word in words)
 
 
 def _split_words(text: str) -> tuple[list[str], list[str]]:
