@@ -29,6 +29,7 @@ from reverie.consolidation.values import (
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.record import Record, validate_choice
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.domain.text.validation import validate_raw_text
 from reverie.llm.protocol import TokenUsage
@@ -399,32 +400,22 @@ class Inbox:
 # -- erasure -------------------------------------------------------------------------------------------
 
 
-def find_erased_plans(store: Store, is_erased: Callable[[str], bool]) -> dict[str, None]:
-    """Return the cursors of the plans in which a text is erased, such as an id; one that cannot be read may be.
+def find_erased_plans(store: Store, is_erased: Callable[[str], bool], *, unreadable: bool) -> dict[str, None]:
+    """Return the cursors of the plans in which a text is erased.
 
     Args:
         store: The store.
         is_erased: Returns whether a text in a plan is that, such as an id, a scope or a sentence.
+        unreadable: Whether plans that cannot be read are returned too.
     """
-    plans = store.cursors(_PLAN).items()
-    return {name: None for name, text in plans if has_plan_text(name, text, is_erased, by_default=True)}
 
+    def has_erased(text: str) -> bool:
+        try:
+            return any(map(is_erased, _iter_texts(json.loads(text))))
+        except ValueError:
+            return unreadable
 
-def has_plan_text(
-    cursor: str, text: str, is_unwanted: Callable[[str], bool], *, by_default: bool = False
-) -> bool:
-    """Return whether a cursor keeps a plan, and one of the texts in it is unwanted.
-
-    Args:
-        cursor: Name of the cursor.
-        text: What it keeps.
-        is_unwanted: Returns whether a text is unwanted.
-        by_default: What is returned for a plan that cannot be read.
-    """
-    try:
-        return cursor.startswith(_PLAN) and any(map(is_unwanted, _iter_texts(json.loads(text))))
-    except ValueError:
-        return by_default
+    return {name: None for name, text in store.cursors(_PLAN).items() if has_erased(text)}
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
@@ -495,7 +486,7 @@ def _parse_log(text: str | None) -> list[dict[str, object]]:
 
 
 def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
-    plan, usage = outcome.plan, outcome.plan.usage
+    plan = outcome.plan
     known = (
         reason for reason in (LIMIT, f"{TIMEOUT}no answer in time") if outcome.why.startswith(reason[:9])
     )
@@ -510,8 +501,5 @@ def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
         "batch": outcome.batch,
         "changes": len(plan.steps) + len(plan.proposals),
         "refused": len(plan.refused),
-        "requests": usage.requests,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost": usage.cost,
+        **to_json_object(plan.usage),
     }

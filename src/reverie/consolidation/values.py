@@ -27,7 +27,7 @@ from reverie.repositories.records import NewRecord
 
 T = TypeVar("T")
 
-PlanRecords: TypeAlias = Callable[[Sequence[NewRecord | Record]], Sequence[Change]]
+PlanRecords: TypeAlias = Callable[[Sequence[NewRecord]], Sequence[Change]]
 """Function that returns the changes that saving records would make."""
 
 _log = logging.getLogger("reverie")

@@ -242,7 +242,7 @@ class RecordRepository(WritingRepository):
     ) -> list[SaveResult]:
         """Save many records, a thousand in a transaction (see `Memory.save_many`)."""
         parsed = list(notes)
-        built = self._build_records(parsed)  # all are checked before any is written
+        built = map(self._build_record, parsed)  # all are checked before any is written
         records = [(replace(record, promoted_from=promoted_from), reason) for record, reason in built]
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
@@ -254,17 +254,13 @@ class RecordRepository(WritingRepository):
             for result, note, (record, _) in zip(saved, parsed, records, strict=True)
         ]
 
-    def planned(self, notes: Iterable[NewRecord | Record]) -> list[Change]:
-        """Return the changes that saving these would make now; nothing is written. A record keeps its id.
+    def planned(self, notes: Iterable[NewRecord]) -> list[Change]:
+        """Return the changes that saving these would make now; nothing is written.
 
         Raises:
             InvalidInput: one of them is not of its form.
         """
-        return self._decide_chunk(self._build_records(notes), finds_known=True)[0]
-
-    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[tuple[Record, str]]:
-        """Return the records with the reasons for their kinds."""
-        return [(note, "") if isinstance(note, Record) else self._build_record(note) for note in notes]
+        return self._decide_chunk([*map(self._build_record, notes)], finds_known=True)[0]
 
     def _save_chunk(
         self, chunk: Sequence[tuple[Record, str]], promoted_from: str, _: int

@@ -44,7 +44,7 @@ from reverie.admin.erasure.remains import (
     remove_copies,
     report_unfinished,
 )
-from reverie.consolidation.inbox import LOG, drop_log_entries, find_erased_plans, has_plan_text
+from reverie.consolidation.inbox import LOG, drop_log_entries, find_erased_plans
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
@@ -413,11 +413,11 @@ class Eraser:
             elif name == LOG and query.phrases.has_match(value):
                 rest = drop_log_entries(value, query.phrases.has_match)
                 changes[name] = None if rest == value else rest
-            elif has_plan_text(
-                name, value, lambda text: text in query.sessions or query.phrases.has_match(text)
-            ):
-                changes[name] = None
-        return changes
+        return changes | find_erased_plans(
+            self._store,
+            lambda text: text in query.sessions or query.phrases.has_match(text),
+            unreadable=False,
+        )
 
     def _is_present(self, name: str) -> bool:
         """Whether there is a session, page or log of that name."""
@@ -436,7 +436,9 @@ class Eraser:
         )
         ids, scope = {each.thing.name[1] for each in erasing}, query.scope
         plans = find_erased_plans(
-            self._store, lambda text: text in ids or (scope is not None and is_within(text, scope))
+            self._store,
+            lambda text: text in ids or (scope is not None and is_within(text, scope)),
+            unreadable=True,
         )
         return {**prompts, **plans}
 
