@@ -116,21 +116,15 @@ def test_what_is_wrong_in_the_arguments_is_named():
         (Settings.load, {"recal_limit": 3}, r"^recal_limit in the arguments is not a setting: did you mean"),
         (Settings, {"hard_tokens": -1}, "hard_tokens in Settings is -1"),
         (Settings, {"soft_tokens": 10, "hard_tokens": 5}, "^soft_tokens is 10 and hard_tokens is 5"),
-        (Settings, {"maxTurnsPerSession": 5}, "^maxTurnsPerSession in Settings is 'retain_turns' here: use"),
-        (
-            Settings,
-            {"recal_limit": 5},
-            "^recal_limit in Settings is not a setting: did you mean 'recall_limit'",
-        ),
-        (Settings, {"zzzz": 5}, "^zzzz in Settings is not a setting: see"),
     ]:
         with pytest.raises(InvalidInput, match=says):
             build(**options)
 
 
 def test_settings_are_passed_by_name():
-    with pytest.raises(InvalidInput, match="pass each by its name"):
-        Settings(5)
+    for given, named in (((5,), {}), ((), {"recal_limit": 5})):
+        with pytest.raises(TypeError, match=r"positional|recal_limit"):
+            Settings(*given, **named)
     assert dataclasses.replace(Settings(retain_turns=7), recall_limit=3).retain_turns == 7
     assert pickle.loads(pickle.dumps(Settings(retain_turns=7))) == Settings(retain_turns=7)
 
@@ -139,7 +133,6 @@ def test_a_file_that_cannot_be_read_or_understood_is_named(written, tmp_path):
     for name, text in [
         ("s.json", "{"),
         ("s.json", "[1]"),
-        ("s.json", '{"a": 1, "a": 2}'),
         ("s.toml", "= 3"),
         ("s.yaml", "a: [1"),
         ("s.ini", "a = 1"),

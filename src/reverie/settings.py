@@ -248,15 +248,6 @@ class Settings:
     memory_rules: str = _define_setting("memory-rules.md", "text", "memory_rules_path")
     telemetry: bool = _define_setting(False, "flag")
 
-    def __new__(cls, *given: object, **named: object) -> Settings:
-        """Refuse arguments without a name, and names of no setting."""
-        if given:
-            raise InvalidInput("settings are named: pass each by its name, such as replay_turns=10")
-        for name in named:
-            if name not in _FORMS:
-                _raise_unknown_argument(name)
-        return object.__new__(cls)
-
     def __post_init__(self) -> None:
         for name in _FORMS:
             value = _convert_value(name, getattr(self, name), where="in Settings", called=name)
@@ -429,12 +420,6 @@ def _raise_unknown(called: str, plain: str, *, where: str, is_section: bool = Fa
     raise InvalidInput(f"{called} {where} is not a {'section' if is_section else 'setting'}: {hint}")
 
 
-def _raise_unknown_argument(name: str) -> NoReturn:
-    if (own := _NAMES.get(_normalize_name(name))) is not None:
-        raise InvalidInput(f"{name} in Settings is {own!r} here: use that name, or `Settings.load({name}=…)`")
-    _raise_unknown(name, _normalize_name(name), where="in Settings")
-
-
 def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name.removeprefix(ENVIRONMENT_PREFIX): value
@@ -472,16 +457,6 @@ def _read(path: str | Path) -> Mapping[str, Any]:
     return data or {}
 
 
-def _parse_json(text: str) -> Any:
-    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if repeated := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"{repeated[0]!r} stands there twice")
-        return dict(pairs)
-
-    return json.loads(text, object_pairs_hook=refuse_repeats)
-
-
 def _parse_toml(text: str) -> Any:
     import tomllib  # here: few have such a file, and it takes four milliseconds
 
@@ -500,7 +475,7 @@ def _parse_yaml(text: str) -> Any:
 
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
-    {".json": _parse_json, ".toml": _parse_toml, ".yaml": _parse_yaml, ".yml": _parse_yaml}
+    {".json": json.loads, ".toml": _parse_toml, ".yaml": _parse_yaml, ".yml": _parse_yaml}
 )
 
 

@@ -77,7 +77,7 @@ def test_a_log_is_not_written_as_a_whole(memory: Memory) -> None:
         lambda: memory.pages.write(HISTORY, "x"),
         lambda: memory.pages.paragraphs("MEMORY.md"),
     ):
-        with pytest.raises(InvalidInput, match=r"only grows|no paragraphs"):
+        with pytest.raises(InvalidInput, match=r"only grows|not divided"):
             refused()
 
 

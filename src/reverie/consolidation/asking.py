@@ -35,23 +35,15 @@ _USAGE = ("requests", "input_tokens", "output_tokens", "cost")
 _LONGEST_WHY = 200
 
 
-@dataclass(frozen=True, slots=True)
-class MonthUsage:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonthUsage(TokenUsage):
     """Cost of all requests of background thinking in a calendar month (UTC).
 
     Attributes:
         month: The month, such as `2026-03`.
-        requests: Number of requests.
-        input_tokens: Input tokens, as the provider counts them.
-        output_tokens: Output tokens.
-        cost: US dollars, estimated from known prices; 0 for models without a known price.
     """
 
     month: str
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    cost: float
 
     @property
     def tokens(self) -> int:
@@ -98,8 +90,8 @@ class ModelAsker:
     def read_usage(self) -> MonthUsage:
         """Return what the requests of this month cost."""
         month = f"{self.writer.clock():%Y-%m}"
-        counts = [self.writer.store.count(f"model.{month}.{name}") for name in _USAGE]
-        return MonthUsage(month, counts[0], counts[1], counts[2], counts[3] / 1e6)
+        counts = {name: self.writer.store.count(f"model.{month}.{name}") for name in _USAGE}
+        return MonthUsage(**{**counts, "cost": counts["cost"] / 1e6}, month=month)
 
     def is_trusted(self) -> bool | None:
         """Return whether the model is believed without controls; None if nothing is known of it."""

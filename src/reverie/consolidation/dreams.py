@@ -288,10 +288,6 @@ class Dreams(Inbox):
             if not (registered.needs and self._explain_off(registered))
         )
 
-    def _count_drafts(self) -> int:
-        """Return how many drafts were saved since the last enrichment; 0 where none would be enriched."""
-        return 0 if self._explain_off(PASSES["enrich"]) else self._gatherer.count_drafts()
-
     def _explain_off(self, registered: Pass) -> str:
         """Return why a pass does nothing now; empty if it does something."""
         if registered.setting and not getattr(self._settings, registered.setting):

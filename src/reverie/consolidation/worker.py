@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from reverie.consolidation.dreams import ALL, Dreams
-from reverie.consolidation.gatherer import ACTOR, DREAM, WindowKind
+from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, WindowKind
 from reverie.consolidation.inbox import PassOutcome
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.values import PlanRecords
@@ -395,19 +395,15 @@ class Worker(Dreams):
                     return
             elif self._settings.dream_schedule is not None:
                 self._record_dream()  # there was nothing to do at the scheduled time: wait for the next one
-        if self.thinking == "tidy" and self._count_drafts():
+        is_enriching = self.thinking == "tidy" and not self._explain_off(PASSES["enrich"])
+        if is_enriching and self._gatherer.count_drafts():
             yield self._find_idle_time(ENRICH_AFTER), partial(self._run_passes, ["enrich"])
 
     def _find_idle_time(self, least: timedelta) -> datetime:
-        """Return when nothing will have been written for so long."""
-        written = self._find_last_writing()
-        return self._clock() if written is None else written + least
-
-    def _find_last_writing(self) -> datetime | None:
-        """Return when anything but a pass last wrote; None if that is long ago, or by a clock that was wrong."""
-        newest = self._store.journal(limit=_MAX_ENTRIES, newest_first=True)
-        at = next((row.at for row in newest if row.actor != ACTOR), None)
-        return None if at is None or at - self._clock() > CLOCK_WAS_WRONG else at
+        """Return when only passes will have written for so long; now if that is long ago, or a clock was wrong."""
+        newest, now = self._store.journal(limit=_MAX_ENTRIES, newest_first=True), self._clock()
+        written = next((row.at for row in newest if row.actor != ACTOR), None)
+        return now if written is None or written - now > CLOCK_WAS_WRONG else written + least
 
     def _read_last_dream(self) -> datetime | None:
         try:

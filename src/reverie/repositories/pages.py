@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
@@ -52,8 +53,8 @@ NOON = times(12)
 
 _LINE_ENDS = defer_regex(r"\r\n?")
 BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
-_STAMP = defer_regex(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
-_NOTE_STAMP = defer_regex(r"\[(\d{2}:\d{2})\] ")
+_STAMP = defer_regex(r"(\[)?(?P<day>\d{4}-\d{2}-\d{2})[ T](?P<time>\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
+_NOTE_STAMP = defer_regex(r"\[(?P<time>\d{2}:\d{2})\] ")
 _SHORTEST_NOTE = 6  # tokens; shorter notes are rare
 
 
@@ -458,12 +459,10 @@ class Pages(WritingRepository):
         """Return the paragraph to add, without its position."""
         content = _validate_page_text(text, name="text", longest=LONGEST_PARAGRAPH, empty=False).strip()
         content, source = self._redactor.text(content), self._redactor.text(source)
-        day, now = parse_daily_note_day(name), self._resolve_moment()
-        if day is None:
-            moment, content = _stamp_paragraph(BLANK_LINES.sub("\n", content), at, now=now)
-        else:
-            line = " ".join(filter(None, map(str.strip, content.split("\n"))))
-            moment, content = _stamp_note(line, at, day=day, now=now)
+        day = parse_daily_note_day(name)
+        lines = (line.strip() for line in content.split("\n")) if day else ()
+        text = " ".join(filter(None, lines)) or BLANK_LINES.sub("\n", content)
+        moment, content = _stamp(text, at, day=day, now=self._resolve_moment())
         return create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
 
 
@@ -482,37 +481,26 @@ def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE,
     return _LINE_ENDS.sub("\n", validation.validate_raw_text(text, name=name, longest=longest, empty=empty))
 
 
-def _stamp_paragraph(text: str, at: datetime | None, *, now: datetime) -> tuple[datetime, str]:
-    """Return the time of a paragraph, and the paragraph beginning with it."""
-    stamp = _STAMP.match(text)
-    stamped = _parse_stamp(stamp[2], stamp[3]) if stamp is not None else None
-    if stamp is None or stamped is None:
-        moment = now if at is None else at
-        return moment, f"[{moment:%Y-%m-%d %H:%M}] {text}"
-    rest = _validate_page_text(text[stamp.end() :], name="text", empty=False)
-    return stamped if at is None else at, f"[{stamped:%Y-%m-%d %H:%M}] {rest}"
+def _stamp(text: str, at: datetime | None, *, day: date | None, now: datetime) -> tuple[datetime, str]:
+    """Return the time of a paragraph, and the paragraph beginning with it.
 
-
-def _stamp_note(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple[datetime, str]:
-    """Return the time that a line of a daily note is about, and the line with this time at its beginning.
-
-    The time of a line for another day that names none is noon, and is not added.
+    Args:
+        text: The paragraph, which may begin with a time.
+        at: The time that it is about; None for that of the text, or now.
+        day: The day of a daily note; None for another log. A line for another day that names no time is about noon,
+            which is not added.
+        now: The current time.
     """
-    stamp = _NOTE_STAMP.match(text)
-    if stamp is not None:
-        stamped = _parse_stamp(day.isoformat(), stamp[1])
-        return at or stamped or now, text
-    if at is None and now.date() != day:
-        return datetime.combine(day, NOON, UTC), text
-    moment = now if at is None else at
-    return moment, f"[{moment:%H:%M}] {text}"
-
-
-def _parse_stamp(day: str, time: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(f"{day}T{time}:00+00:00")
-    except ValueError:  # the thirteenth month
-        return None
+    found = (_STAMP if day is None else _NOTE_STAMP).match(text)
+    stamped = None
+    if found is not None:
+        with suppress(ValueError):  # the thirteenth month
+            stamped = datetime.fromisoformat(f"{day or found['day']}T{found['time']}:00+00:00")
+    if stamped is None and at is None and day not in (None, now.date()):
+        return datetime.combine(day or now, NOON, UTC), text
+    rest = text if found is None or stamped is None else text[found.end() :]
+    shown = f"{stamped or at or now:{'%Y-%m-%d %H:%M' if day is None else '%H:%M'}}"
+    return at or stamped or now, f"[{shown}] {_validate_page_text(rest, name='text', empty=False)}"
 
 
 def create_paragraph(new_id: NewId, *, page: str, at: datetime, content: str, source: str) -> Paragraph:
