@@ -90,8 +90,9 @@ class ModelAsker:
     def read_usage(self) -> MonthUsage:
         """Return what the requests of this month cost."""
         month = f"{self.writer.clock():%Y-%m}"
-        counts = {name: self.writer.store.count(f"model.{month}.{name}") for name in _USAGE}
-        return MonthUsage(**{**counts, "cost": counts["cost"] / 1e6}, month=month)
+        *counts, micros = (self.writer.store.count(f"model.{month}.{name}") for name in _USAGE)
+        usage = dict(zip(_USAGE, counts, strict=False))
+        return MonthUsage(month=month, **usage, cost=micros / 1e6)
 
     def is_trusted(self) -> bool | None:
         """Return whether the model is believed without controls; None if nothing is known of it."""
