@@ -266,7 +266,7 @@ def rank(
     if len(records) < len(passages):
         turns = [passage for passage in passages.values() if passage.thread is not None]
         scored += _score_turns(_Scale(query, statistics, settings, turns=True), turns)
-    scored.sort(key=lambda each: (-each.score, -each.passage.at, -each.passage.key))
+    scored.sort(key=lambda each: (each.score, each.passage.at, each.passage.key), reverse=True)
     return [_to_ranked(candidate) for candidate in scored[:limit]]
 
 
@@ -405,7 +405,7 @@ class _Candidate:
     """A passage with its score and the parts of it, for the explanation."""
 
     __slots__ = (
-        "base", "date", "form", "hits", "norm", "pairs", "passage",
+        "base", "date", "form", "hits", "matched", "norm", "pairs", "passage",
         "rule", "scale", "score", "session", "short", "speaker", "taken",
     )  # fmt: skip
 
@@ -415,12 +415,15 @@ class _Candidate:
         # (number of the word, frequency) in its own text, and the same together with its neighbours
         self.hits = hits
         self.taken: dict[int, float] = {}
+        self.matched: list[int] | None = None
         self.norm = self.base = self.pairs = self.session = self.date = self.rule = self.score = 0.0
         self.speaker = self.form = self.short = 1.0
 
     def list_matched_terms(self) -> list[int]:
         """Return the numbers of the words in it or its neighbours."""
-        return sorted({*self.taken, *(i for i, _ in self.hits)}) if self.taken else [i for i, _ in self.hits]
+        if self.matched is None:
+            self.matched = sorted(self.taken) if self.taken else [i for i, _ in self.hits]
+        return self.matched
 
     def parts(self) -> dict[str, float]:
         """Return the parts of the score by name, as shares of the attainable score."""

@@ -306,18 +306,6 @@ class Searcher:
 
     # -- the ways to search ----------------------------------------------------------------------------
 
-    def records(self, question: SearchRequest) -> list[Hit]:
-        """Return records that answer the question, best first."""
-        return self._search_hits("record", question)
-
-    def turns(self, question: SearchRequest) -> list[Hit]:
-        """Return turns that answer the question, best first. A turn is found through its neighbors too."""
-        return self._search_hits("turn", question)
-
-    def paragraphs(self, question: SearchRequest) -> list[Hit]:
-        """Return paragraphs of `HISTORY.md` and of pages that answer the question, best first."""
-        return self._search_hits("paragraph", question)
-
     def find_page_paragraph(self, id: str) -> Paragraph | None:
         """Return the paragraph with an id from a page that is no log; None if there is none."""
         return next((paragraph for paragraph in self._pages.read().list_all() if paragraph.id == id), None)
@@ -328,7 +316,7 @@ class Searcher:
         """Return the hits from several sources as one list, best first.
 
         A turn or paragraph that only repeats a record of the list is left out. A filter that applies to one source
-        leaves the others out.
+        leaves the others out. A turn is found through its neighbors too.
 
         Args:
             question: The request.
@@ -336,25 +324,30 @@ class Searcher:
             unit: `session` returns each session once, with its best turn, in place of turns.
         """
         question = validate_request(question)
+        question = question._replace(allowed=restrict_to_alive(question.allowed, self._clock()))
         hits: list[Hit] = []
         only_turns, only_records = question.allowed.only_turns, question.allowed.only_records
         with self._store.reading(), self._index.reading():
             if "records" in sources and not only_turns:
-                hits += self.records(question)
+                hits += self._search_hits("record", question)
                 if len(hits) >= question.limit:  # other hits need a higher score than the last one
                     question = question._replace(
                         min_score=max(question.min_score, min(hit.score for hit in hits))
                     )
             if "turns" in sources and not only_records:
-                hits += self.sessions(question) if unit == "session" else self.turns(question)
+                hits += (
+                    self._search_sessions(question)
+                    if unit == "session"
+                    else self._search_hits("turn", question)
+                )
             if "pages" in sources and not (only_turns or only_records):
-                hits += self.paragraphs(question)
+                hits += self._search_hits("paragraph", question)
         if len(sources) == 1:
             return hits
         hits.sort(key=lambda hit: (-hit.score, _TYPES.index(hit.type)))
         return remove_repeats(hits)[: question.limit]
 
-    def sessions(self, question: SearchRequest) -> list[Hit]:
+    def _search_sessions(self, question: SearchRequest) -> list[Hit]:
         """Return sessions that answer the question, best first; each ranks as its best turn.
 
         Sums over the best turns, and BM25 over whole sessions, were rejected. On LoCoMo's development half they change
@@ -390,14 +383,11 @@ class Searcher:
         distinct: Callable[[Passage], int | None] = _get_key,
     ) -> list[Hit]:
         """Return hits of one kind, at most one for each value of `distinct`."""
-        question = validate_request(question)
-        question = question._replace(allowed=restrict_to_alive(question.allowed, self._clock()))
         if question.text is None:
             return self._list_newest(subject, question)
         if question.mode != "words":
             return self._search_pattern(subject, question, build_matcher(question.text, question.mode))
-        with self._store.reading(), self._index.reading():
-            return self._search_ranked(subject, question, question.text, distinct)
+        return self._search_ranked(subject, question, question.text, distinct)
 
     def _list_newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
         """Return the latest changes, newest first."""

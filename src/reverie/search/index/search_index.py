@@ -235,7 +235,7 @@ class SearchIndex:
             allowed = replace(allowed, scopes=None)
         left_out = self._stale[subject]
 
-        most = 4 * limit
+        most = 2 * limit
         while True:
             scored = committed.search_weighted(subject, weights, allowed, most)
             is_all = len(scored) < most
