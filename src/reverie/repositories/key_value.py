@@ -309,7 +309,7 @@ class KeyValueStore(WritingRepository):
             repeats=True,
             isolated_category=allowed.categories[0],
         )
-        hits = self._searching.search(question, ("records",))
+        hits = self._searching.search(question, ["records"])
         items = [self._read(hit.record, now, hit.score) for hit in hits if hit.record is not None]
         return [
             item
