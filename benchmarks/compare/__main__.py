@@ -260,12 +260,17 @@ Fact = tuple[str, str, str]
 """Id, text and time of a fact."""
 
 
+def prepare(texts: Sequence[str]) -> None:
+    """Compute the vectors of texts, also as JSON: `SqliteStore` embeds a value whole, whatever its `fields` are."""
+    embed([*texts, *(json.dumps({"text": text}, ensure_ascii=False) for text in texts)])
+
+
 # -- measurements ------------------------------------------------------------------------------------
 
 
 def measure_first_recall(peer: Peer, folder: Path, url: str) -> None:
     """Measure the time from the start of a process in an empty folder until a saved text is found."""
-    embed(["Staging runs on port 5432", "staging port"])
+    prepare(["Staging runs on port 5432", "staging port"])
     start = time.perf_counter()
     running = Running(peer, folder, url)
     running.ask("add", id="a", text="Staging runs on port 5432")
@@ -293,7 +298,7 @@ def measure_questions(peers: Sequence[Peer], work: Path, url: str, personas: Seq
     """Ask every memory the same questions in turn."""
     found: dict[str, list[tuple[PersonaQuestion, list[str]]]] = {peer.name: [] for peer in peers}
     for persona, facts, questions in list_questions(personas):
-        embed([*(text for _, text, _ in facts), *(each.text for each in questions)])
+        prepare([*(text for _, text, _ in facts), *(each.text for each in questions)])
         running = launch(peers, work, persona.name, url)
         for peer, process in running:
             with noting(peer):
@@ -352,8 +357,8 @@ def measure_speed(peers: Sequence[Peer], work: Path, url: str, size: int) -> Non
     texts = [text.content for text in made.first(size)]
     questions = [made.question(number) for number in range(50)]
     for start in range(0, size, 100):
-        embed(texts[start : start + 100])
-    embed(questions)
+        prepare(texts[start : start + 100])
+    prepare(questions)
     running = launch(peers, work, "speed", url)
     adds: dict[str, list[float]] = {peer.name: [] for peer in peers}
     searches: dict[str, list[float]] = {peer.name: [] for peer in peers}
@@ -399,7 +404,7 @@ def measure_kills(peer: Peer, folder: Path, url: str) -> None:
             count = generator.randint(2, 6)
             for number in range(count):
                 text = f"Parcel {turn}-{number} weighs {generator.randint(1000, 9999)} grams"
-                embed([text])
+                prepare([text])
                 running.ask("add", id=f"k{turn}n{number}", text=text)
                 ids.append((f"k{turn}n{number}", text))
             assert running.process.stdin is not None
@@ -424,7 +429,7 @@ def measure_kills(peer: Peer, folder: Path, url: str) -> None:
 
 def measure_forgetting(peer: Peer, folder: Path, url: str) -> None:
     """Store a secret among other texts, erase it, and look for its bytes in every file."""
-    embed([SECRET, "secret"])
+    prepare([SECRET, "secret"])
     running = Running(peer, folder, url)
     for number in range(5):
         running.ask("add", id=f"f{number}", text=f"Berth {number} is dredged in May")

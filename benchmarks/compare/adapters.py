@@ -92,7 +92,6 @@ class LangGraph:
         from langgraph.store.sqlite import SqliteStore
 
         index = {"dims": 384, "embed": lambda texts: embed(url, list(texts)), "fields": ["text"]}
-        index["text_fields"] = index["fields"]  # the name that its code reads; without it, it embeds JSON
         self.context = SqliteStore.from_conn_string(str(folder / "store.db"), index=index)
         self.store = self.context.__enter__()
         self.store.setup()

@@ -6,6 +6,7 @@ A text is embedded once and then answered from memory, so that no memory waits l
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +37,11 @@ class _Handler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path.endswith("/embeddings"):
             given = request["input"]
-            rows = embed([given] if isinstance(given, str) else [str(each) for each in given])
+            texts = [given] if isinstance(given, str) else [str(each) for each in given]
+            for text in texts:
+                if text not in _VECTORS:  # the time of its model would be counted against this memory
+                    sys.stderr.write(f"no vector was ready for {text[:100]!r}\n")
+            rows = embed(texts)
             data = [{"object": "embedding", "index": n, "embedding": row} for n, row in enumerate(rows)]
             self._answer(
                 {
