@@ -146,13 +146,11 @@ def validate_page_name(name: object) -> str:
     Raises:
         InvalidInput: it cannot.
     """
-    if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not is_page_name(name):
         raise InvalidInput(
             f"page is {quote_value(name)}: name it like MEMORY.md or projects/atlas.md, with letters a to z, "
-            "digits, '_' and '-'"
+            "digits, '_' and '-', and outside the folders of records"
         )
-    if not is_page_name(name):
-        raise InvalidInput(f"page is {name!r}: records are in that folder, name another")
     return name
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
-from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
+from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, WRITERS, unquoted_text
 from reverie.domain.text.specifics import FRAME, extract_specifics
 
 ACKNOWLEDGING = parse_word_set(
@@ -90,22 +90,6 @@ _PERSONS = frozenset({"human", "user", "owner", "person", "typed", "queued", "pl
 _USER_MESSAGES = frozenset({"user", "human", "user_message", "message"})
 _FLAG = defer_regex(r"is(?:[A-Z_]\w*)")
 _OF_PROGRAM = defer_regex(r"tool|hook|agent|subtype", re.IGNORECASE)
-_PROGRAM_TEXT = defer_regex(
-    r"""
-    \A\s*\[[^\s\]\#]+[ ][^\]\n\#]*+\][ \t]*+(?:\n|\Z)                # a first line in brackets
-  | ^[ \t]*<[a-z]+(?:[-_:][a-z]+)+[\s>]                            # a line with an element such as <system-reminder>
-  | \[(?:end\ of\ )?reverie\ context\b
-  | \A\s*(?:
-        [a-z]+(?:\ [a-z]+)?\ hook\ [a-z ]{1,40}:
-      | caveat:\ the\ messages\ below
-      | (?:another|an?)\ (?:[a-z]+\ ){0,2}(?:session|agent|teammate|model)\ (?:sent|started|says|wrote|replied)\b
-      | this\ (?:session|conversation)\ is\ (?:being\ )?continued\ from\b
-      | \#\ agents\.md\ instructions\b
-    )
-    """,
-    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
-)
-"""Text that coding agents write as a user's message. It decides alone only where a source has no fields."""
 
 
 def is_typed(text: str, fields: Mapping[str, Any] | None = None) -> bool:
@@ -124,7 +108,7 @@ def is_typed(text: str, fields: Mapping[str, Any] | None = None) -> bool:
     >>> is_typed("I prefer tabs.", {"type": "user", "isCompactSummary": True})
     False
     """
-    if NOTICE in text or _PROGRAM_TEXT.search(text):
+    if NOTICE in text or WRITERS["program"].search(text):
         return False
     if fields is None:
         return True

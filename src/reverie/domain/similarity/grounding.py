@@ -6,7 +6,6 @@ Whether the texts mean what the statement says is a question for a model.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
@@ -16,7 +15,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.dates import find_dates, get_local_day, shift_day
-from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
+from reverie.domain.text.escaping import NOTICE, WRITERS, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.specifics import FRAME, extract_specifics, stem_word
 from reverie.domain.text.tokenizer import find_language
 
@@ -28,17 +27,6 @@ _MARKER = defer_regex(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+
 _QUOTATION = defer_regex(r"[\"“„«]([^\"“”„«»\n]{3,300})[\"“”»]")
 _NAME = defer_regex(r"(?<=[\w,] )[A-Z][^\W\d_]{2,}")
 _BEGINNING = 4  # letters of a name that are compared: "Ghanaian" and "Ghana" are the same
-_ANSWER = defer_regex(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
-_ORDER = defer_regex(
-    r"\b(?:ignore|disregard|forget|override|bypass|ignoriere?|vergiss|ignora|olvida|ignorez|oublie)\b.{0,60}"
-    r"\b(?:instructions?|rules?|prompts?|guidelines|safety|anweisungen|regeln|instrucciones|reglas|règles)\b"
-    r"|\b(?:system prompt|developer mode|jailbreak)\b|\byou are now\b",
-    re.IGNORECASE,
-)
-_OWNER = defer_regex(
-    r"\b(?:[ld]['’])?(?:user|owner|nutzer(?:in)?|benutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b",
-    re.IGNORECASE,
-)
 _NUMBER = defer_regex(r"\S*\d\S*")
 _DAY_OF_MONTH = defer_regex(r"\b([12]?\d|3[01])(?:st|nd|rd|th|\.)?(?![\w:%])")
 _AMOUNT = defer_regex(r"\d\S* \D+")
@@ -172,12 +160,14 @@ def find_injection(statement: str) -> str:
         or break_marks(statement) != statement
     ):
         return "it has line breaks, hidden characters or marks of a prompt"
-    return "it gives the assistant orders about its instructions" if _ORDER.search(statement) else ""
+    return (
+        "it gives the assistant orders about its instructions" if WRITERS["order"].search(statement) else ""
+    )
 
 
 def _join_evidence(evidence: Sequence[Evidence]) -> tuple[str, frozenset[str]]:
     """Return the text of some evidence, and its words in every form in which they are compared."""
-    text = "\n".join(_ANSWER.sub("", each.text) for each in evidence)
+    text = "\n".join(WRITERS["no"].sub("", each.text) for each in evidence)
     known = extract_specifics(text)
     return text, extract_content(text) | known.affirmed | known.denied
 
@@ -199,7 +189,7 @@ def _list_unknown_values(text: str, said: str, evidence: Sequence[Evidence], zon
 def _list_unknown_names(text: str, said: str, words: frozenset[str]) -> set[str]:
     """Return the names of a statement that the evidence lacks."""
     wording = extract_specifics(said).wording
-    names = extract_specifics(_OWNER.sub(" ", _remove_dates(text))).names
+    names = extract_specifics(WRITERS["owner"].sub(" ", _remove_dates(text))).names
     single = {word for name in names for word in name.split()} - FRAME
     return {each for each in single if not is_among(each, words) and f" {each} " not in wording}
 
@@ -242,12 +232,12 @@ def _say_missing(values: Iterable[str]) -> str:
 
 def split_statements(text: str) -> list[str]:
     """Return the sentences of a text, without a bare "no" before them."""
-    return split_sentences(_ANSWER.sub("", text))
+    return split_sentences(WRITERS["no"].sub("", text))
 
 
 def extract_content(text: str) -> frozenset[str]:
     """Return the content words, names and numbers of a line, without dates."""
-    said = extract_specifics(_OWNER.sub(" ", _remove_dates(_MARKER.sub("", text, count=1))))
+    said = extract_specifics(WRITERS["owner"].sub(" ", _remove_dates(_MARKER.sub("", text, count=1))))
     return (said.affirmed | said.denied | {*filter(_NUMBER.fullmatch, said.values)}) - FRAME
 
 

@@ -72,28 +72,25 @@ def from_json_object(kind: type[T], data: Mapping[str, Any]) -> T:
     Raises:
         InvalidInput: a field is missing or cannot be converted.
     """
-    readers = _list_readers(kind)  # type: ignore[arg-type]
-    try:
-        given = {name: value for name, value in data.items() if name in readers}
-        return kind(**{name: read(given[name]) if (read := readers[name]) else given[name] for name in given})
-    except InvalidInput:
-        raise
-    except (TypeError, ValueError, AttributeError):
-        raise InvalidInput(_explain_misfit(kind, data)) from None
-
-
-def _explain_misfit(kind: type, data: Mapping[str, Any]) -> str:
-    """Return which fields of an object are missing, or which one has a value of another type."""
-    required = [each.name for each in fields(kind) if each.default is each.default_factory is MISSING]
-    if missing := [repr(name) for name in required if name not in data]:
-        return f"no {', no '.join(missing)}: add {'it' if len(missing) == 1 else 'them'}"
-    for name, read in _list_readers(kind).items():
-        try:
-            if read is not None and name in data:
-                read(data[name])
-        except (TypeError, ValueError, AttributeError):
-            return f"{name} is {describe_type(data[name])}: use the type that an export has there"
-    return "a field has a value of another type: use the types that an export has"
+    values: dict[str, Any] = {}
+    for name, read in _list_readers(kind).items():  # type: ignore[arg-type]
+        if name in data:
+            try:
+                values[name] = read(data[name]) if read else data[name]
+            except InvalidInput:
+                raise
+            except (TypeError, ValueError, AttributeError):
+                raise InvalidInput(
+                    f"{name} is {describe_type(data[name])}: use the type that an export has there"
+                ) from None
+    missing = [
+        repr(each.name)
+        for each in fields(kind)  # type: ignore[arg-type]
+        if each.name not in values and each.default is each.default_factory is MISSING
+    ]
+    if missing:
+        raise InvalidInput(f"no {', no '.join(missing)}: add {'it' if len(missing) == 1 else 'them'}")
+    return kind(**values)
 
 
 def describe_type(value: object) -> str:
