@@ -191,7 +191,7 @@ def find_failure(sentence: str) -> Literal["failure", "fix"] | None:
     ('failure', 'fix')
     """
     masked = strip_quotations(sentence)
-    chances = rate_classes(masked).classes if len(masked) <= LONGEST else {"failure": 0.0, "fix": 0.0}
+    chances = rate_classes(masked).classes
     failure, fix = chances["failure"], chances["fix"]
     if max(failure, fix) < MIN_CHANCE:
         return None

@@ -213,7 +213,8 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
         raise InvalidInput(f"unknown field of a turn: {', '.join(unknown)}: use {', '.join(sorted(_GIVEN))}")
     if missing := sorted({"role", "content"} - set(given)):
         raise InvalidInput(f"missing field of a turn: {missing!r}")
-    at = given.get("at")
+    at, calls = given.get("at"), given.get("tool_calls")
+    calls = () if calls is None else validate_values(calls, name="tool_calls", of="calls")
     content, cleaned = clean_content(given["content"])
     metadata = freeze_metadata(NOTHING if given.get("metadata") is None else given["metadata"])
     metadata = freeze_metadata({_clean_name(key): clean_content(each)[0] for key, each in metadata.items()})
@@ -228,7 +229,7 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
             content=content,
             at=now if at is None else timestamps.to_utc(at, name="at"),
             speaker=_clean_name(given.get("speaker")),
-            tool_calls=_parse_tool_calls(given.get("tool_calls")),
+            tool_calls=tuple(map(_parse_tool_call, calls)),
             tool_call_id=_clean_name(given.get("tool_call_id")),
             metadata=metadata,
         )
@@ -241,7 +242,7 @@ def clean_content(text: Any) -> tuple[Any, str]:
         return text, ""
     stored = to_storable(text[:LONGEST_TURN])
     changes = []
-    if count := sum(new != old for new, old in zip(stored, text, strict=False)) if stored != text else 0:
+    if stored is not text and (count := sum(map(str.__ne__, stored, text))):
         changes.append(f"{count} characters replaced by spaces")
     if len(text) > LONGEST_TURN:
         changes.append(f"cut to {LONGEST_TURN:,} of {len(text):,} characters")
@@ -312,11 +313,6 @@ def _validate_metadata(metadata: Mapping[str, str]) -> None:
     for key, text in metadata.items():
         validate_text(key, name="metadata key", longest=LONGEST_NAME)
         validate_raw_text(text, name=f"metadata {key!r}", longest=LONGEST_TURN, empty=True)
-
-
-def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:
-    calls = () if given is None else validate_values(given, name="tool_calls", of="calls")
-    return tuple(map(_parse_tool_call, calls))
 
 
 def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:

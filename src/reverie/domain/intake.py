@@ -139,11 +139,11 @@ def classify(
     >>> [judge(text) for text in ("Never book a flight before ten.", "The build runs on Jenkins.")]
     ['constraint', 'fact']
     """
-    chances = None if len(text) > LONGEST else rate_classes(text)
+    chances = rate_classes(text)
     is_sure = kind is not None or _is_sure_plan(text)
     if kind is not None:
         reason = f"{named_by} named it"
-    elif chances is None:
+    elif len(text) > LONGEST:
         kind, reason = "fact", "it is longer than one statement"
     else:
         kind, reason = _choose(text, chances, door)
@@ -151,7 +151,7 @@ def classify(
             kind, reason = "fact", f"only the owner sets rules and decides, and its origin is {origin}"
     return Intake(
         kind=kind,
-        about="owner" if _is_about_owner(kind, chances) else "other",
+        about="owner" if _is_about_owner(kind, chances.classes) else "other",
         until=None if kind is None else find_until(text, kind, at=at, zone=zone, is_sure=is_sure),
         permission=needs_permission(text),
         reason=reason,
@@ -184,10 +184,8 @@ def reread(record: Record, before: str, *, zone: tzinfo = UTC) -> Record:
 
 def _is_sure_plan(text: str) -> bool:
     """Return whether a text is so surely a plan that it leaves prompts after its day, as no fact does."""
-    if len(text) > LONGEST:
-        return False
     classes = rate_classes(text).classes
-    return classes["plan"] >= MIN_PLAN * sum(classes[name] for name in KINDS_OF_CLASSES)
+    return classes["plan"] > MIN_PLAN * sum(classes[name] for name in KINDS_OF_CLASSES)
 
 
 def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
@@ -232,13 +230,9 @@ def _describe(name: str, chance: float) -> tuple[Kind, str]:
     return KINDS_OF_CLASSES[name], f"it reads like a {what} ({chance:.2f})"
 
 
-def _is_about_owner(kind: Kind | None, chances: Chances | None) -> bool:
-    if kind in STANDING or chances is None:
-        return kind in STANDING
-    classes = chances.classes
-    return classes["fact"] < sum(
-        classes[name] for name in ("profile", "decision", "plan", *_STANDING_CLASSES)
-    )
+def _is_about_owner(kind: Kind | None, classes: Mapping[str, float]) -> bool:
+    own = sum(classes[name] for name in ("profile", "decision", "plan", *_STANDING_CLASSES))
+    return kind in STANDING or classes["fact"] < own
 
 
 def rate_importance(text: str, kind: Kind) -> float:
@@ -247,7 +241,7 @@ def rate_importance(text: str, kind: Kind) -> float:
     >>> [rate_importance(each, "preference") for each in ("Always call the user Bea.", "I like green tea.")]
     [0.7, 0.5]
     """
-    if kind not in STANDING or len(text) > LONGEST:
+    if kind not in STANDING:
         return 0.5
     classes = rate_classes(text).classes
     return 0.7 if classes["rule"] + classes["health"] > classes["preference"] else 0.5
@@ -259,7 +253,7 @@ def concerns_health(text: str) -> bool:
     >>> concerns_health("I am allergic to nuts"), concerns_health("Bo runs the bakery")
     (True, False)
     """
-    return len(text) <= LONGEST and rate_classes(text).classes["health"] >= MIN_STANDING
+    return rate_classes(text).classes["health"] >= MIN_STANDING
 
 
 # -- the models ------------------------------------------------------------------------------------------
@@ -310,9 +304,16 @@ class Chances(NamedTuple):
     worth: float
 
 
-@lru_cache(maxsize=256)  # a learned sentence is judged when it is said and when it is saved
+_NO_CHANCES = Chances(dict.fromkeys(CLASSES, 0.0), 0.0)
+
+
 def rate_classes(text: str) -> Chances:
-    """Return how likely a sentence is of each class."""
+    """Return how likely a sentence is of each class; 0 for a text that is longer than one statement."""
+    return _rate(text) if len(text) <= LONGEST else _NO_CHANCES
+
+
+@lru_cache(maxsize=256)  # a learned sentence is judged when it is said and when it is saved
+def _rate(text: str) -> Chances:
     constants, scales, weights = _load_weights()
     places = find_places(text)
     total = sum(map(weights.__getitem__, places))

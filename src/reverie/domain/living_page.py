@@ -209,23 +209,20 @@ def parse_block(block: str) -> list[Section]:
     return sections
 
 
-def _escape(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        char = match.group()
-        plain = {"\\": r"\\", "\n": "<br>", "<": r"\<", "&": r"\&", " ": "&#32;", "\t": "&#9;"}
-        return plain.get(char) or f"\\u{ord(char):04x}"
+_WRITTEN = {"\\": r"\\", "\n": "<br>", "<": r"\<", "&": r"\&", " ": "&#32;", "\t": "&#9;"}
+_READ = {"<br>": "\n", "&#32;": " ", "&#9;": "\t"}
 
+
+def _escape(text: str) -> str:
     marks = _MARKS.search(text)  # words of the text that look like tags
     start = len(text) if marks is None else marks.start()
-    return _SPECIAL.sub(replace, text[:start]) + re.sub(rf"#|{_PIN}", r"\\\g<0>", text[start:])
+    body = _SPECIAL.sub(lambda sign: _WRITTEN.get(sign[0]) or f"\\u{ord(sign[0]):04x}", text[:start])
+    return body + re.sub(rf"#|{_PIN}", r"\\\g<0>", text[start:])
 
 
 def _unescape(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        code = match[1]
-        if code is None:
-            return {"<br>": "\n", "&#32;": " "}.get(match[0], "\t")
-        return chr(int(code[1:], 16)) if code[0] == "u" else code
+    def replace(sign: re.Match[str]) -> str:
+        return _READ.get(sign[0]) or (chr(int(sign[1][1:], 16)) if sign[1][0] == "u" else sign[1])
 
     return _ESCAPED.sub(replace, text)
 

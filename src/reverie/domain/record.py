@@ -212,12 +212,9 @@ class Record:
         `parts` and the fields after it are left out if they are empty, unless the metadata has a name that was
         theirs in earlier files.
         """
-        names = _ALWAYS_WRITTEN
-        if self.metadata.keys() & _FORMER_METADATA.keys():
-            names = _FIELDS
-        elif any(map(self.__getattribute__, WRITTEN_IF_SET)):
-            names = (*names, *(name for name in WRITTEN_IF_SET if getattr(self, name)))
-        return to_json_object(self, *names) | {
+        is_like_former = bool(self.metadata.keys() & _FORMER_METADATA.keys())
+        optional = [name for name in WRITTEN_IF_SET if is_like_former or getattr(self, name)]
+        return to_json_object(self, *_ALWAYS_WRITTEN, *optional) | {
             "confidence": float(self.confidence),
             "importance": float(self.importance),
         }
@@ -309,8 +306,7 @@ def validate_record(record: Record) -> Record:
     normalize_labels(record.references, name="reference", longest=2_000)
     validate_parts(record.parts, of=record.id)
     validate_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
-    if record.scope:
-        validate_scope(record.scope)
+    validate_scope(record.scope)
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     validate_count(record.seen_count, name="seen_count")
     for name in _TIMES:

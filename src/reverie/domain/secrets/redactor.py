@@ -164,12 +164,12 @@ class Redactor:
     def json_value(self, value: Any, name: str = "") -> Any:
         """Return a JSON value with secrets replaced; each text is judged by its name too, as in `value`."""
         if isinstance(value, dict):
-            named = next(
+            given = next(
                 (each for key in ("name", "key") if isinstance(each := value.get(key), str)), "value"
             )
             return {
                 self.text(key) if isinstance(key, str) else key: self.json_value(
-                    inner, named if key == "value" else str(key)
+                    inner, given if key == "value" else str(key)
                 )
                 for key, inner in value.items()
             }
@@ -253,16 +253,14 @@ def _merge_spans(spans: list[Span]) -> tuple[Span, ...]:
     """Return the spans with overlapping ones joined; the first rule names the kind."""
     if not spans:
         return _NO_SPAN
-    order = {span: number for number, span in reversed(list(enumerate(spans)))}
-    joined: list[Span] = []
-    for span in sorted(spans, key=lambda each: (each.start, -each.end)):
-        if joined and span.start < joined[-1].end:
-            last = joined.pop()
-            first = min(last, span, key=lambda each: order.get(each, 0))
-            span = Span(last.start, max(last.end, span.end), first.kind)
-            order[span] = order.get(first, 0)
-        joined.append(span)
-    return tuple(joined)
+    joined: list[tuple[int, Span]] = []
+    for number, span in sorted(enumerate(spans), key=lambda each: (each[1].start, -each[1].end)):
+        if joined and span.start < joined[-1][1].end:
+            before, last = joined.pop()
+            kind = last.kind if before < number else span.kind
+            number, span = min(before, number), Span(last.start, max(last.end, span.end), kind)
+        joined.append((number, span))
+    return tuple(span for _, span in joined)
 
 
 BUILT_IN = Redactor()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
 from reverie.domain.change import Change
 from reverie.domain.record import MOST_LABELS, ORIGINS, UNTRUSTED, Record, merge_tags
@@ -27,29 +28,21 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
     and the metadata of both (the old values if they differ). The category of `new` is used if the old one has none,
     and becomes a tag otherwise.
     """
-    after = replace(
-        old,
-        seen_count=old.seen_count + 1,
-        last_seen_at=max(old.last_seen_at, now),
-        tags=merge_tags(old.tags, new.tags)[:MOST_LABELS],
-        references=tuple(dict.fromkeys((*old.references, *new.references)))[:MOST_LABELS],
-    )
+    kept: dict[str, Any] = {
+        "seen_count": old.seen_count + 1,
+        "last_seen_at": max(old.last_seen_at, now),
+        "tags": merge_tags(old.tags, new.tags)[:MOST_LABELS],
+        "references": tuple(dict.fromkeys((*old.references, *new.references)))[:MOST_LABELS],
+    }
+    updated_at = max(old.updated_at, now)
     if new.origin in UNTRUSTED and old.origin not in UNTRUSTED:
-        return after
+        return replace(old, **kept)
     if new.origin == "owner" and old.origin in UNTRUSTED:
-        return replace(
-            new,
-            id=old.id,
-            tags=after.tags,
-            references=after.references,
-            created_at=old.created_at,
-            updated_at=max(old.updated_at, now),
-            last_seen_at=after.last_seen_at,
-            seen_count=after.seen_count,
-        )
+        return replace(new, id=old.id, created_at=old.created_at, updated_at=updated_at, **kept)
     dates = (*old.resolved_dates.split("; "), *new.resolved_dates.split("; "))
     after = replace(
-        after,
+        old,
+        **kept,
         confidence=max(old.confidence, new.confidence),
         importance=max(old.importance, new.importance),
         pinned=old.pinned or new.pinned,
@@ -76,7 +69,7 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
         replaced_by="" if valid_to is None else old.replaced_by,
         perhaps_replaced_by="",
     )
-    return changed if changed == after else replace(changed, updated_at=max(old.updated_at, now))
+    return changed if changed == after else replace(changed, updated_at=updated_at)
 
 
 def merge_same_texts(records: Sequence[Record], *, now: datetime) -> list[Change]:

@@ -15,7 +15,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.dates import find_dates, get_local_day, shift_day
-from reverie.domain.text.escaping import NOTICE, WRITERS, break_marks, strip_invisible, unquoted_text
+from reverie.domain.text.escaping import NOTICE, WRITERS, escape_output, unquoted_text
 from reverie.domain.text.specifics import FRAME, extract_specifics, stem_word
 from reverie.domain.text.tokenizer import find_language
 
@@ -154,11 +154,7 @@ def find_new_specifics(sources: Iterable[str], text: str) -> list[str]:
 
 def find_injection(statement: str) -> str:
     """Return why a line must not be shown to a model as a memory; empty if it may."""
-    if (
-        "\n" in statement.strip()
-        or strip_invisible(statement) != statement
-        or break_marks(statement) != statement
-    ):
+    if "\n" in statement.strip() or escape_output(statement) != statement:
         return "it has line breaks, hidden characters or marks of a prompt"
     return (
         "it gives the assistant orders about its instructions" if WRITERS["order"].search(statement) else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 
@@ -99,7 +99,7 @@ class PhraseMatcher:
         piece: A folded text to find anywhere, inside words too; empty for none.
     """
 
-    of_length: Mapping[int, frozenset[Phrase]] = field(default_factory=lambda: MappingProxyType({}))
+    of_length: Mapping[int, frozenset[Phrase]]
     piece: str = ""
 
     @classmethod

@@ -104,11 +104,9 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = value
     else:
-        how = (
-            "write it" if isinstance(value, str) else "pass a timedelta, a number of seconds, or a text such"
-        )
         raise InvalidInput(
-            f"{name} is {quote_value(value)}, which is not a duration: {how} as '90s', '10m', '1h30m' or '2d'"
+            f"{name} is {quote_value(value)}, which is no duration: pass a timedelta, a number of seconds, or a text "
+            "such as '90s', '10m', '1h30m' or '2d'"
         )
     if not _MICROSECOND.total_seconds() <= seconds <= _LONGEST.total_seconds():
         raise InvalidInput(f"{name} is {quote_value(value)}: it must be longer than 0 and at most 100 years")

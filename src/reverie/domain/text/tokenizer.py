@@ -342,12 +342,8 @@ def fold(text: str) -> str:
 def _tokenize_word(word: str, chunks: _Chunks, *, in_capitals: bool) -> list[str]:
     """Return the tokens of one run of letters and digits, already folded."""
     if word.isascii():
-        if (
-            len(word) < 3
-            and word.isalpha()
-            and not in_capitals
-            and (len(word) == 1 or word in chunks.function_words)
-        ):
+        is_short = len(word) < 3 and word.isalpha() and not in_capitals
+        if is_short and (len(word) == 1 or word in chunks.function_words):
             return []
         return [chunks.stem_ascii(word[:LONGEST_TOKEN])]
     if not (_may_be_unspaced(word) and _UNSPACED.search(word)):
