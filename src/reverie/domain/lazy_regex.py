@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pkgutil import get_data
 from types import MappingProxyType
@@ -36,24 +36,27 @@ def expand_pattern(pattern: str, parts: Mapping[str, str]) -> str:
     return re.sub(r"\{([a-z_]+)\}", lambda name: expand_pattern(parts[name[1]], parts), pattern)
 
 
+def read_tables(package: str, file: str, *, joint: str = "") -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the title of each section of a file, and its entries.
+
+    A section begins with its title in brackets and has a line for each entry, with a name and a text. An indented line
+    continues the one before it, after `joint`; sections are separated by blank lines.
+    """
+    for block in (get_data(package, file) or b"").decode().strip().split("\n\n"):
+        title, *lines = block.replace("\n    ", joint).split("\n")
+        yield title.strip("[]"), dict(line.split(": ", 1) for line in lines)
+
+
 def load_patterns(
     package: str, file: str, parts: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, dict[str, re.Pattern[str]]]:
-    """Return the patterns of each section of a file by their names.
-
-    A section begins with its title in brackets and has a line for each pattern; an indented line continues the one
-    before it. A pattern may name those before it, and `parts`, in braces.
-    """
-    text, known = (get_data(package, file) or b"").decode(), dict(parts)
-    sections: dict[str, dict[str, re.Pattern[str]]] = {}
-    for block in text.strip().split("\n\n"):
-        title, *lines = block.replace("\n    ", "").split("\n")
-        given = dict(line.split(": ", 1) for line in lines)
-        known |= given
-        sections[title.strip("[]")] = {
-            name: defer_regex(expand_pattern(each, known)) for name, each in given.items()
-        }
-    return sections
+    """Return the patterns of each section of a file. A pattern may name others and `parts` in braces."""
+    sections = dict(read_tables(package, file))
+    known = {**parts, **{name: each for given in sections.values() for name, each in given.items()}}
+    return {
+        title: {name: defer_regex(expand_pattern(each, known)) for name, each in given.items()}
+        for title, given in sections.items()
+    }
 
 
 def parse_word_set(text: str) -> frozenset[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import binascii
 import json
 import math
-import pkgutil
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex, expand_pattern
+from reverie.domain.lazy_regex import defer_regex, expand_pattern, read_tables
 
 _REACH = 300
 """Characters after an announcement in which its rule looks for secrets."""
@@ -114,26 +113,22 @@ def load_table() -> tuple[Mapping[str, tuple[SecretRule, ...]], Mapping[str, str
     `form`, rules for single words, which also apply to names, the more specific first; and `frame`, rules that depend
     on the text around a secret.
 
-    A rule begins with its kind in brackets and has a line for each property; an indented line continues the one before
-    it. Triggers are separated by spaces, and in backticks if they contain spaces. A `token` is a pattern without
-    letters or digits before and after it. A `check` is a function of this module. Patterns use the entries of
-    `[words]` by their names in braces, and those of `[lists]` as alternatives.
+    A rule has an entry for each property (see `read_tables`). Triggers are separated by spaces, and in backticks if
+    they contain spaces. A `token` is a pattern without letters or digits before and after it. A `check` is a function
+    of this module. Patterns use the entries of `[words]` by their names in braces, and those of `[lists]` as
+    alternatives.
     """
-    text = (pkgutil.get_data(__package__, "rules.txt") or b"").decode()
     words = {"begin": "(?<![A-Za-z0-9])", "end": "(?![A-Za-z0-9])"}
     parts: dict[str, tuple[SecretRule, ...]] = {}
-    for block in text.strip().split("\n\n"):
-        is_list = block.startswith("[lists]")
-        kind, *lines = block.replace("\n    ", " " if is_list else "").split("\n")
-        given = dict(line.split(": ", 1) for line in lines)
-        if kind.startswith("[["):
-            part = kind.strip("[]")
-        elif is_list:
+    for title, given in read_tables(__package__, "rules.txt"):
+        if not given:
+            part = title
+        elif title == "lists":
             words |= {name: "|".join(entries.split()) for name, entries in given.items()}
-        elif kind == "[words]":
+        elif title == "words":
             words |= given
         else:
-            parts[part] = (*parts.get(part, ()), _build_rule(kind.strip("[]"), given, words))
+            parts[part] = (*parts.get(part, ()), _build_rule(title, given, words))
     return parts, words
 
 

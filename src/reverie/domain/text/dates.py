@@ -14,7 +14,6 @@ words are in small letters and without accents, as `fold_text` writes them.
 
 from __future__ import annotations
 
-import pkgutil
 import re
 import unicodedata
 from collections import Counter
@@ -23,7 +22,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex, load_patterns, lower_in_place
+from reverie.domain.lazy_regex import defer_regex, load_patterns, lower_in_place, read_tables
 
 _MAX_CHARACTERS = 20_000
 _MAX_MENTIONS = 40
@@ -148,16 +147,11 @@ def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
 
 
 def load_words(package: str, file: str) -> dict[str, dict[str, str]]:
-    """Return the words of each section of a file with their meaning; each line has a meaning and its words."""
-    text = (pkgutil.get_data(package, file) or b"").decode()
-    sections: dict[str, dict[str, str]] = {}
-    for block in text.strip().split("\n\n"):
-        title, *lines = block.replace("\n    ", " ").split("\n")
-        meanings = (line.split(": ", 1) for line in lines)
-        sections[title.strip("[]")] = {
-            word: meaning for meaning, words in meanings for word in words.split(", ")
-        }
-    return sections
+    """Return the words of each section of a file with their meaning; each entry has a meaning and its words."""
+    return {
+        title: {word: meaning for meaning, words in given.items() for word in words.split(", ")}
+        for title, given in read_tables(package, file, joint=" ")
+    }
 
 
 _WORDS = load_words(__package__, "calendar.txt")
