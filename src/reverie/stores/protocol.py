@@ -555,10 +555,8 @@ class Store(Queries):
 
 def get_reader(store: Store, subject: Subject) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Return the method of a store that reads records, turns, pages or paragraphs, by id or key."""
-    methods: Mapping[Subject, Callable[[Sequence[Any]], Sequence[Any]]] = {
-        "record": store.records, "turn": store.turns, "page": store.pages, "paragraph": store.paragraphs,
-    }  # fmt: skip
-    return methods[subject]
+    read: Callable[[Sequence[Any]], Sequence[Any]] = getattr(store, TABLES[subject].name)
+    return read
 
 
 def read_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], keys: Sequence[Key]) -> list[Thing | None]:

@@ -62,6 +62,12 @@ def newest_postgres(request: pytest.FixtureRequest) -> PostgresServer:
 
 
 @pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    """The URL of a memory that nobody has made."""
+    return postgres.url(uuid.uuid4().hex)
+
+
+@pytest.fixture
 def empty_database(postgres: PostgresServer) -> Iterator[str]:
     """The name of an empty database."""
     name = f"d{uuid.uuid4().hex}"

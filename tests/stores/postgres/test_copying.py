@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -21,7 +20,6 @@ from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.rewriting import SQLiteCopyTarget
 from tests.factories import MovableClock
-from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import NOW, make_entry
 from tests.support.contract.replay import is_journal_consistent, read_contents
 
@@ -46,11 +44,6 @@ def folder(tmp_path: Path) -> Path:
         memory.save("Said after all that")
         memory._store.put_entry(make_entry(expires_at=NOW + timedelta(days=9)), capacity=None, now=NOW)
     return tmp_path / "from"
-
-
-@pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.url(uuid.uuid4().hex)
 
 
 def open_either(place: Path | str) -> Store:

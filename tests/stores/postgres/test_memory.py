@@ -43,11 +43,6 @@ QUESTIONS = (
 
 
 @pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.url(uuid.uuid4().hex)
-
-
-@pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(index_cache=str(tmp_path / "cache"))
 

@@ -42,11 +42,6 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_index, "_DEBOUNCE_S", 600.0)  # they are embedded when the test asks for it
 
 
-@pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    return postgres.url(f"m{uuid.uuid4().hex}")
-
-
 def _to_signed(number: int) -> int:
     return int.from_bytes(number.to_bytes(8, "little"), "little", signed=True)
 

@@ -29,7 +29,7 @@ from reverie.domain.page import HISTORY
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.connections import parse_postgres_url
-from reverie.stores.postgres.work import WorkQueue
+from reverie.stores.postgres.work import WorkClaim, WorkQueue
 from tests.llm.server import Handler, Script, says, serving
 from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import NOW, analyse, make_additions, make_entry, make_record
@@ -67,6 +67,13 @@ def execute(database: Callable[[str], str], statement: str) -> list[tuple[Any, .
 
 def change(store: PostgresStore, number: int) -> None:
     store.commit(make_additions(make_record(number)), actor="owner", at=NOW)
+
+
+def take(looking: WorkQueue) -> WorkClaim:
+    """Return the next claim, which there is."""
+    claim = looking.claim()
+    assert claim is not None
+    return claim
 
 
 # -- leases --------------------------------------------------------------------------------------------
@@ -142,19 +149,16 @@ def test_a_change_makes_its_memory_due_and_a_look_is_given_out_once(database: Ca
     ):
         assert first.claim() is None, "nothing has been written"
         change(store, 1)
-        claim = first.claim()
-        assert claim is not None
+        claim = take(first)
         assert claim.memory == "acme"
         assert second.claim() is None
         first.finish(claim, None)
         assert second.claim() is None, "nothing is due before the next change"
         change(store, 2)
-        claim = second.claim()
-        assert claim is not None
+        claim = take(second)
         change(store, 3)
         second.finish(claim, None)
-        claim = first.claim()
-        assert claim is not None, "it was changed during the look"
+        claim = take(first)  # it was changed during the look
         first.finish(claim, datetime.now(UTC) + timedelta(hours=1))
         assert first.claim() is None
         execute(database, "UPDATE reverie.work SET due_at = due_at - interval '1 hour'")
@@ -164,14 +168,12 @@ def test_a_change_makes_its_memory_due_and_a_look_is_given_out_once(database: Ca
 def test_a_look_whose_worker_died_is_given_out_again(database: Callable[[str], str]) -> None:
     with opened(database("acme")) as store, queue(database) as first, queue(database) as second:
         change(store, 1)
-        lost = first.claim()
-        assert lost is not None
+        lost = take(first)
         execute(database, "UPDATE reverie.work SET due_at = due_at - interval '30 seconds'")
         store.take_lease("one", LASTING)
         assert second.claim() is None, "its lease has not ended"
         store.release_lease("one")
-        claim = second.claim()
-        assert claim is not None
+        take(second)
         first.finish(lost, None)
         execute(database, "UPDATE reverie.work SET due_at = due_at - interval '30 seconds'")
         assert first.claim() is not None, "what the first one says of its look is too late"
@@ -183,8 +185,7 @@ def test_the_memory_that_has_waited_longest_comes_first(database: Callable[[str]
         change(quiet, 1)
         seen = []
         for number in range(2, 6):
-            claim = looking.claim()
-            assert claim is not None
+            claim = take(looking)
             seen.append(claim.memory)
             change(busy, number)
             looking.finish(claim, None)
@@ -196,16 +197,14 @@ def test_failures_make_the_pauses_longer_whatever_is_written(database: Callable[
         change(store, 1)
         pauses = []
         for number in range(2, 11):
-            claim = looking.claim()
-            assert claim is not None
+            claim = take(looking)
             looking.finish(claim, None, has_failed=True)
             change(store, number)
             ((pause,),) = execute(database, "SELECT due_at - clock_timestamp() FROM reverie.work")
             pauses.append(round(pause.total_seconds() / 60))
             execute(database, "UPDATE reverie.work SET due_at = clock_timestamp()")
         assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-        claim = looking.claim()
-        assert claim is not None
+        claim = take(looking)
         looking.finish(claim, None)
         change(store, 11)
         assert looking.claim() is not None, "a change counts again"
