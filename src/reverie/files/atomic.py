@@ -205,8 +205,8 @@ class AtomicFolder:
         for top in (MEMORY, SESSIONS):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 for name in sorted(os.listdir(f"{self._root}/{top}/{DRAFTS}")):
-                    _, _, quoted = name.partition("-")
-                    drafts.append((f"{top}/{DRAFTS}/{name}", f"{top}/{_unescape_path(quoted)}"))
+                    path = re.sub(",([,_])", lambda match: match[1].replace("_", "/"), name.partition("-")[2])
+                    drafts.append((f"{top}/{DRAFTS}/{name}", f"{top}/{path}"))
         return drafts
 
     def is_unfinished(self, draft: str) -> bool:
@@ -374,10 +374,6 @@ def _write(handle: int, data: bytes, start: int) -> None:
 def _escape_path(path: str) -> str:
     """Return the path as a name. Percent-encoding would make the names of sessions too long."""
     return path.replace(",", ",,").replace("/", ",_")
-
-
-def _unescape_path(name: str) -> str:
-    return re.sub(",([,_])", lambda match: "," if match[1] == "," else "/", name)
 
 
 # -- files that a person names ---------------------------------------------------------------------------------

@@ -153,7 +153,6 @@ class InMemoryStore(SQLiteStore):
     """
 
     def __init__(self, *, analyse: Analyse, prepare: Callable[[], None] | None = None) -> None:
-        self._analyse = analyse
         self._connections = _MemoryConnections(prepare)
         self._derived = DerivedDatabase(None, analyse=analyse)
 

@@ -25,7 +25,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Analyse, CollectionStats, Passage, Searchable
+from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import (
@@ -93,7 +93,6 @@ class Store(Queries):
     _TALLIED: ClassVar[Mapping[str, tuple[str, str]]]
     """Columns by which records are counted, each with what is joined for it."""
 
-    _analyse: Analyse
     _derived: DerivedDatabase
 
     # -- changing ------------------------------------------------------------------------------------

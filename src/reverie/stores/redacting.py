@@ -31,7 +31,7 @@ V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 
 
 if TYPE_CHECKING:
-    from reverie.llm.protocol import ChatMessage, ModelRequest
+    from reverie.llm.protocol import ModelRequest
     from reverie.stores.postgres import PostgresStore
 
 _Untyped: Any = object
@@ -228,18 +228,16 @@ def redact_request(ask: ModelRequest, redactor: Redactor) -> ModelRequest:
     """Return the request to a model with secrets replaced in its messages."""
     if not redactor.enabled:
         return ask
-    messages = tuple(redact_message(each, redactor) for each in ask.messages)
-    return ask if messages == ask.messages else replace(ask, messages=messages)
-
-
-def redact_message(message: ChatMessage, redactor: Redactor) -> ChatMessage:
-    """Return a message to a model with secrets replaced."""
-    return replace(
-        message,
-        content=redactor.text(message.content),
-        tool_calls=tuple(_clean_call(call, redactor) for call in message.tool_calls),
-        tool_call_id=redactor.text(message.tool_call_id),
+    messages = tuple(
+        replace(
+            each,
+            content=redactor.text(each.content),
+            tool_calls=tuple(_clean_call(call, redactor) for call in each.tool_calls),
+            tool_call_id=redactor.text(each.tool_call_id),
+        )
+        for each in ask.messages
     )
+    return ask if messages == ask.messages else replace(ask, messages=messages)
 
 
 # -- what is logged ------------------------------------------------------------------------------------------

@@ -128,10 +128,6 @@ class DerivedDatabase:
 
     # -- following -----------------------------------------------------------------------------------------
 
-    def follow(self, store: Store) -> None:
-        """Analyse all changes that this thread sees and no process has analysed yet."""
-        self._use(store, lambda _: None)
-
     def _catch_up(self, file: sqlite3.Connection, store: Store, sequence: int) -> None:
         followed, mark = _read_followed(file)
         if self._followed < 0 and followed and store.read_mark(followed) != mark:
@@ -289,8 +285,9 @@ class DerivedDatabase:
         with using_connections(), self._lock:
             while True:
                 try:
-                    if self._followed != sequence and self._file is not None and not self._is_in_place():
-                        self._close()
+                    is_kept = self._is_kept and self._path is not None and self._followed != sequence
+                    if is_kept and get_file_identity(self._path or "") != self._identity:
+                        self._close()  # it was removed, or made again by another process
                     if self._file is None:
                         self._file = self._open()
                     if self._followed != sequence:
@@ -348,9 +345,6 @@ class DerivedDatabase:
                     kept.backup(file)
         _prepare(file)
         return file
-
-    def _is_in_place(self) -> bool:
-        return not self._is_kept or self._path is None or get_file_identity(self._path) == self._identity
 
     def _close(self) -> None:
         self._followed = -1
