@@ -62,12 +62,14 @@ class CommitOptions(JournalNote, total=False):
         cursors: Names and values to set in the same transaction; None removes one. Not journalled.
         counts: Names of counters and what to add to each. Not journalled.
         expected: Names of cursors and the values they must have before; None where there must be none.
+        tombstones: Marks to keep for ever. With them, even with none, the commit is that of `Store.erase`.
     """
 
     since: int | None
     cursors: Mapping[str, str | None] | None
     counts: Mapping[str, int] | None
     expected: Mapping[str, str | None] | None
+    tombstones: Sequence[str]
 
 
 _CHUNK = 500  # values in one statement
@@ -118,14 +120,8 @@ class Store(Queries):
                 cursor has not its `expected` value.
         """
 
-    @abstractmethod
     def erase(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        at: datetime,
-        tombstones: Sequence[str] = (),
+        self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal.
 
@@ -146,6 +142,7 @@ class Store(Queries):
         Raises:
             Conflict: as in `commit`.
         """
+        return self.commit(edits, actor=actor, at=at, operation="forget", tombstones=tombstones)
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Return those of some marks that `erase` has stored."""

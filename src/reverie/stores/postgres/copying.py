@@ -74,9 +74,7 @@ def make_things(connection: psycopg.Connection, space: int) -> None:
             connection.execute(CHANGE, _build_parameters(space, things, {}))
 
 
-def _build_parameters(
-    space: int, things: dict[int, Value], options: CommitOptions, **more: Any
-) -> dict[str, Any]:
+def _build_parameters(space: int, things: dict[int, Value], options: CommitOptions) -> dict[str, Any]:
     values = build_parameters(
         [Change(before=None, after=thing) for thing in things.values()],
         space=space,
@@ -85,7 +83,6 @@ def _build_parameters(
         at=_EPOCH,
         options=options,
         restored_keys=list(things),
-        **more,
     )
     return {**values, "is_retry": False}
 
@@ -132,9 +129,10 @@ class PostgresCopyTarget:
                 f"VALUES ({', '.join(['%s'] * (len(ENTRIES.names) + 1))})",
                 [(self._space, *ENTRIES.encode(entry)) for entry in rest.entries],
             )
-            options: CommitOptions = {"cursors": rest.cursors, "counts": rest.counters}
-            more: dict[str, Any] = {"marks": rest.tombstones, "is_erasure": True}
-            connection.execute(CHANGE, _build_parameters(self._space, {}, options, **more))
+            options: CommitOptions = {
+                "cursors": rest.cursors, "counts": rest.counters, "tombstones": rest.tombstones
+            }  # fmt: skip
+            connection.execute(CHANGE, _build_parameters(self._space, {}, options))
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""

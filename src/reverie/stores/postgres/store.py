@@ -86,8 +86,6 @@ def build_parameters(
     actor: str,
     at: datetime,
     options: CommitOptions,
-    marks: Sequence[str] = (),
-    is_erasure: bool = False,
     restored_keys: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of `CHANGE`, all encoded before the memory is locked.
@@ -99,8 +97,6 @@ def build_parameters(
         actor: The author.
         at: The time of the change.
         options: The options of the commit.
-        marks: Tombstones.
-        is_erasure: Whether to empty the journal rows of the things concerned.
         restored_keys: Keys under which to insert things that the journal has already; None for a commit.
     """
     cursors, counts = options.get("cursors") or {}, options.get("counts") or {}
@@ -109,7 +105,7 @@ def build_parameters(
     return {
         "space": space,
         "token": uuid.uuid4(),
-        "is_erasure": is_erasure,
+        "is_erasure": options.get("tombstones") is not None,
         "patience": patience,
         "actor": actor,
         "operation": options.get("operation", "update"),
@@ -131,7 +127,7 @@ def build_parameters(
         "cursor_values": list(cursors.values()),
         "counter_names": list(counts),
         "counter_values": list(counts.values()),
-        "marks": list(marks),
+        "marks": list(options.get("tombstones", ())),
         "restored_keys": None if restored_keys is None else list(restored_keys),
     }
 
@@ -270,25 +266,30 @@ class PostgresStore(Store):
         self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
-        return self._change(edits, actor, at, options)
-
-    def erase(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        at: datetime,
-        tombstones: Sequence[str] = (),
-    ) -> list[JournalEntry]:
-        """Make all changes, or none, and remove the content of the things concerned from the journal."""
-        rows = self._change(edits, actor, at, {"operation": "forget"}, marks=tombstones, is_erasure=True)
+        values = build_parameters(
+            edits,
+            space=self._space,
+            patience=self._connections.lock_timeout,
+            actor=actor,
+            at=at,
+            options=options,
+        )
+        try:
+            first, keys = self._connections.change(CHANGE, values)
+        except ChangeRefused as refusal:
+            raise build_refusal(edits, options.get("since"), **refusal.detail) from None
+        made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
+        rows = build_entries(first, made, at=at, actor=actor, note=options)
+        if options.get("tombstones") is None:
+            return rows
         newest = {(edit.subject, edit.id): number for number, edit in enumerate(edits)}
-        return [
-            replace(row, edit=Change(before=None, after=edit.after))
+        left = (
+            Change(before=None, after=edit.after)
             if newest[edit.subject, edit.id] == number and edit.after is not None
-            else replace(row, edit=None)
-            for number, (row, edit) in enumerate(zip(rows, edits, strict=True))
-        ]
+            else None
+            for number, edit in enumerate(edits)
+        )
+        return [replace(row, edit=edit) for row, edit in zip(rows, left, strict=True)]
 
     def scrub(self) -> bool:
         """Rewrite the tables of the memory and its file here, so that no erased content is left in free space.
@@ -311,31 +312,6 @@ class PostgresStore(Store):
     def server_status(self) -> ServerStatus:
         """Return the health of the server, of the connections to it, and of background work."""
         return read_status(self._connections)
-
-    def _change(
-        self,
-        edits: Sequence[Change],
-        actor: str,
-        at: datetime,
-        options: CommitOptions,
-        **more: Any,
-    ) -> list[JournalEntry]:
-        """Make the changes; `more` goes to `build_parameters`."""
-        values = build_parameters(
-            edits,
-            space=self._space,
-            patience=self._connections.lock_timeout,
-            actor=actor,
-            at=at,
-            options=options,
-            **more,
-        )
-        try:
-            first, keys = self._connections.change(CHANGE, values)
-        except ChangeRefused as refusal:
-            raise build_refusal(edits, options.get("since"), **refusal.detail) from None
-        made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
-        return build_entries(first, made, at=at, actor=actor, note=options)
 
     # -- the journal ---------------------------------------------------------------------------------
 

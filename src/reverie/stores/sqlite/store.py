@@ -131,34 +131,18 @@ class SQLiteStore(Store):
         self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
-        ready = [prepare_change(edit) for edit in edits]
+        ready, marks = [prepare_change(edit) for edit in edits], options.get("tombstones")
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
             if (since := options.get("since")) is not None:
                 changes.refuse_if_changed(since)
             changes.refuse_other_cursors(options.get("expected") or {})
             for edit in ready:
-                changes.make(edit)
+                (changes.make if marks is None else changes.erase)(edit)
+            changes.add_tombstones(marks or ())
             changes.set_cursors(options.get("cursors") or {})
             changes.add_counts(options.get("counts") or {})
             return changes.finish(actor=actor, at=at, note=options)
-
-    def erase(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        at: datetime,
-        tombstones: Sequence[str] = (),
-    ) -> list[JournalEntry]:
-        """Make all changes, or none, and remove the content of the things concerned from the journal."""
-        ready = [prepare_change(edit) for edit in edits]
-        with self._connections.writing() as file:
-            changes = WriteTransaction(file)
-            for edit in ready:
-                changes.erase(edit)
-            changes.add_tombstones(tombstones)
-            return changes.finish(actor=actor, at=at, note={"operation": "forget"})
 
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs."""
