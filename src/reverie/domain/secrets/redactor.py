@@ -215,13 +215,15 @@ class Redactor:
 
 
 def _find_spans(text: str) -> Iterator[Span]:
-    lower = lower_in_place(text)
+    lower = text.lower() if text.isascii() else lower_in_place(text)
     if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
         for rule in _select_triggered_rules(_BY_FORM, runs):
             yield from rule.find_spans(text, runs)
     for rule in _select_triggered_rules(_BY_FRAME, lower):
-        yield from rule.find_spans(text, lower)
-    yield from named.find_named(text, lower)
+        if rule.needs is None or rule.needs.search(text):  # most texts have no such number
+            yield from rule.find_spans(text, lower)
+    if any(map(lower.__contains__, named.TRIGGERS)):
+        yield from named.find_named(text, lower)
 
 
 def _remember(cache: set[str], text: str) -> None:
