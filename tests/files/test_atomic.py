@@ -22,11 +22,11 @@ def no_links(*args: object, **options: object) -> None:
 
 
 def exchanging(patch: pytest.MonkeyPatch) -> None:
-    assert atomic._native is not None
+    assert atomic.find_exchange() is not None
 
 
 def renaming_aside(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(atomic, "_native", None)
+    patch.setattr(atomic, "find_exchange", lambda: None)
     patch.setattr(os, "link", no_links)
 
 

@@ -27,14 +27,13 @@ file, nothing is read or written (`UnsafePath`).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -283,7 +282,7 @@ class AtomicFolder:
         quoted = _escape_path(rest)
         if len(quoted.encode()) > _LONGEST_NAME:
             quoted = _escape_path(rest.rpartition("/")[2])
-        return f"{self._root}/{top}/{DRAFTS}/{secrets.token_hex(4)}-{quoted}"
+        return f"{self._root}/{top}/{DRAFTS}/{os.urandom(4).hex()}-{quoted}"
 
     def _refuse_links(self, path: str) -> None:
         """Raise `UnsafePath` if a folder above a path is a link, or no folder."""
@@ -391,7 +390,7 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         StoreUnavailable: it cannot be written.
     """
     _refuse_taken(path, overwrite=overwrite)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
+    draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     try:
         handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         with os.fdopen(handle, "w+b") as file:
@@ -480,25 +479,36 @@ def exchange(first: str, second: str) -> None:
         ExchangeUnsupported: the system does not support it; nothing was changed.
         OSError: it failed, such as with `FileNotFoundError`; nothing was changed.
     """
-    if _native is None:
+    call = find_exchange()
+    if call is None:
         raise ExchangeUnsupported
-    if _native(os.fsencode(first), os.fsencode(second)) != 0:
-        number = ctypes.get_errno()
+    if number := call(os.fsencode(first), os.fsencode(second)):
         if number in _UNSUPPORTED:
             raise ExchangeUnsupported
         raise OSError(number, os.strerror(number), first, None, second)
 
 
-def _find_system_call() -> Callable[[bytes, bytes], int] | None:
-    """Return the system's call, or None if it has none."""
-    library = ctypes.CDLL(None, use_errno=True)
-    if sys.platform == "darwin":
-        return lambda first, second: int(library.renamex_np(first, second, _EXCHANGE))
-    if not sys.platform.startswith("linux") or not hasattr(library, "renameat2"):
+@cache
+def find_exchange() -> Callable[[bytes, bytes], int] | None:
+    """Return the system's call, which returns the number of an error or 0; None if it has none."""
+    if os.name != "posix":
         return None
-    call = library.renameat2
-    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    return lambda first, second: int(call(_AT_FDCWD, first, _AT_FDCWD, second, _EXCHANGE))
+    import ctypes  # here: few processes replace a file
 
+    library = ctypes.CDLL(None, use_errno=True)
+    is_mac = sys.platform == "darwin"
+    if not is_mac:
+        if not sys.platform.startswith("linux") or not hasattr(library, "renameat2"):
+            return None
+        library.renameat2.argtypes = (
+            ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint,
+        )  # fmt: skip
 
-_native = _find_system_call() if os.name == "posix" else None
+    def call(first: bytes, second: bytes) -> int:
+        if is_mac:
+            failed = library.renamex_np(first, second, _EXCHANGE)
+        else:
+            failed = library.renameat2(_AT_FDCWD, first, _AT_FDCWD, second, _EXCHANGE)
+        return ctypes.get_errno() if failed else 0
+
+    return call

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from difflib import SequenceMatcher
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -34,7 +33,6 @@ from reverie.domain.living_page import PageParts, split_page, strip_intact_block
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.page import Page, Paragraph, validate_page, validate_page_name, validate_paragraph
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import merge_text, split_lines
 from reverie.domain.text.ids import NewId, is_id
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, UnsafePath
@@ -86,6 +84,8 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         run.report_problem(file.at, "some of its lines were forgotten on request; the others were taken")
     content = theirs.content
     if ours is not None:
+        from reverie.domain.similarity.three_way_merge import merge_text  # here: few pages are edited
+
         content = merge_text(was.outside if file.base is not None else "", ours.content, content)
     changes = list(decision.changes)
     if ours is None or content != ours.content:
@@ -150,6 +150,10 @@ def merge_log(
             f"{len(base) - len(texts)} of {len(base)} paragraphs are missing: restore them, or delete "
             "the file to clear the whole log"
         )
+    from difflib import SequenceMatcher  # here: few logs are edited
+
+    from reverie.domain.similarity.three_way_merge import merge_text, split_lines
+
     present = [each.content.replace("\r\n", "\n") for each in ours]  # as they are read back from a file
     lines = split_lines(merge_text(*map(_to_lines, (base, present, texts))))
     merged = [line.replace(_LINE_END, "\n") for line in lines]

@@ -25,7 +25,6 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.living_page import is_visible_tag
 from reverie.domain.record import HOME_LAYERS, Record, normalize_labels, validate_record
-from reverie.domain.similarity.three_way_merge import merge_values
 from reverie.domain.text.ids import is_id
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.files import layout, parsing
@@ -537,6 +536,8 @@ def merge_record(
     """
     if theirs == base:
         return ours, None
+    from reverie.domain.similarity.three_way_merge import merge_values  # here: few records are edited
+
     value, conflicts = merge_values(base, ours, theirs)
     if ours.archived and value.archived and base is not None and not (base.archived or theirs.archived):
         # The program archived it while a person worked on it, so it is of use.
