@@ -23,6 +23,7 @@ ADDED = {
         file: f"project/decisions/{file.name.replace('README', 'index')}"
         for file in (ROOT / "decisions").glob("*.md")
     },
+    ROOT / "scripts/iframe-worker.js": "assets/iframe-worker.js",
 }
 """Files beside those of docs/, with their paths in the site."""
 
@@ -76,3 +77,12 @@ def _rewrite(match: re.Match[str], folder: Path, place: Path) -> str:
     else:
         return f"{title} (`{file.relative_to(ROOT).as_posix()}`)"
     return f"{mark}[{title}]({os.path.relpath(path, place)}{anchor})"
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Return a page as it is; raise if it loads anything from another host."""
+    if found := re.search(
+        r"<(?:script|img|iframe)[^>]*\ssrc=\"?https?:[^>]*>|<link[^>]*stylesheet[^>]*https?:[^>]*>", output
+    ):
+        raise ValueError(f"{page.file.src_uri} needs a network for {found[0]}")
+    return output
