@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
+import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.command import percentile
 
 SEED = 20_240_601
 RESAMPLES = 1_000
@@ -84,7 +84,8 @@ def compute_intervals(questions: Sequence[Mapping[str, float]]) -> dict[str, tup
         sample = generator.choices(range(count), k=count)
         for name, column in columns.items():
             drawn[name].append(sum(map(column.__getitem__, sample)) / count)
-    return {name: (percentile(values, 0.025), percentile(values, 0.975)) for name, values in drawn.items()}
+    cuts = {name: statistics.quantiles(values, n=40, method="inclusive") for name, values in drawn.items()}
+    return {name: (each[0], each[-1]) for name, each in cuts.items()}
 
 
 def compute_wilson_interval(part: int, whole: int) -> tuple[float, float] | None:

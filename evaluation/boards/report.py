@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sqlite3
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -138,8 +139,8 @@ def summarize_answers(
     )
     times = [answer.milliseconds for answer in answers]
     figures |= {
-        "search_p50_ms": command.percentile(times, 0.5),
-        "search_p95_ms": command.percentile(times, 0.95),
+        "search_p50_ms": statistics.median(times or [0.0]),
+        "search_p95_ms": statistics.quantiles(times, n=20, method="inclusive")[-1] if times[1:] else 0.0,
         "fill_seconds": filling,
         "unanswerable": len(answers) - len(overall),
     }

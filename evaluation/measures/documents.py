@@ -18,7 +18,7 @@ from evaluation.output import print_table
 from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
-from reverie.evals.command import ndcg, recall
+from reverie.evals.command import compute_measures
 from reverie.memory import Memory
 
 DEPTH = 10
@@ -105,6 +105,6 @@ def _score(questions: Sequence[EvalQuestion], search: Search) -> tuple[float, fl
     """Return the means of nDCG@10 and recall@10."""
     rankings = [list(search(question.text))[:DEPTH] for question in questions]
     pairs = list(zip(rankings, questions, strict=True))
-    gain = sum(ndcg(ranking, question.evidence, DEPTH) for ranking, question in pairs)
-    share = sum(recall(ranking, question.evidence, DEPTH) for ranking, question in pairs)
+    found = [compute_measures(ranking, question.evidence, [DEPTH]) for ranking, question in pairs]
+    gain, share = (sum(each[f"{name}@{DEPTH}"] for each in found) for name in ("ndcg", "recall"))
     return gain / len(pairs), share / len(pairs)

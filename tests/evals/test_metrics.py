@@ -13,16 +13,13 @@ RANKING = ["x", "a", "y", "b", "c"]
 EVIDENCE = {"a": 1.0, "b": 1.0, "d": 1.0}
 
 
-def test_recall_any_and_all() -> None:
-    assert [command.recall(RANKING, EVIDENCE, k) for k in (1, 2, 4, 10)] == [0.0, 1 / 3, 2 / 3, 2 / 3]
-    assert [command.score_any(RANKING, EVIDENCE, k) for k in (1, 2)] == [0.0, 1.0]
-    assert command.score_all(RANKING, EVIDENCE, 10) == 0.0
-    assert [command.score_all(RANKING, {"a": 1.0, "b": 1.0}, k) for k in (3, 4)] == [0.0, 1.0]
-
-
-def test_reciprocal_rank_is_that_of_the_first_evidence() -> None:
-    assert command.reciprocal_rank(RANKING, EVIDENCE) == 0.5
-    assert command.reciprocal_rank([], EVIDENCE) == 0.0
+def test_every_measure_of_a_question() -> None:
+    found = command.compute_measures(RANKING, EVIDENCE, [1, 4])
+    assert [found[f"recall@{k}"] for k in (1, 4)] == [0.0, 2 / 3]
+    assert [found[f"any@{k}"] for k in (1, 4)] == [0.0, 1.0]
+    assert (found["all@4"], found["mrr"]) == (0.0, 0.5)
+    assert command.compute_measures(RANKING, {"a": 1.0, "b": 1.0}, [4])["all@4"] == 1.0
+    assert command.compute_measures([], EVIDENCE, [1])["mrr"] == 0.0
 
 
 def test_ndcg_with_grades_takes_the_grade_as_gain() -> None:

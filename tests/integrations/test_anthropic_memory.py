@@ -91,6 +91,8 @@ def test_a_folder_is_listed_two_levels_deep_without_hidden_files(tool: ReverieMe
 
 
 def test_a_wrong_argument_is_a_sentence(tool: ReverieMemoryTool) -> None:
+    for path in ("/etc/passwd", "/memories/../reverie.db", "/memories/a/../../b", "/memories/a\u200b.md"):
+        assert "/memories" in refused(tool, "create", path=path, file_text="x")
     assert "`file_text` is missing" in refused(tool, "create", path="/memories/a.md")
     assert "`insert_line` is missing" in refused(
         tool, "insert", path="/memories/a.md", insert_text="x", insert_line="two"

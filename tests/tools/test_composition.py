@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, StoreUnavailable, WorkingMemoryFull
-from reverie.domain.conversation import ToolCall
 from reverie.llm.protocol import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
 from tests.factories import build_parameters
@@ -36,8 +35,6 @@ def test_wrong_names_are_refused_by_what_they_are() -> None:
         THREE.renamed(5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="'é_read' is not a name"):
         THREE.prefixed("é_")
-    with pytest.raises(InvalidInput, match="call is int: pass a ToolCall"):
-        THREE.call_message(5)  # type: ignore[arg-type]
 
 
 def test_only_some_in_another_order() -> None:
@@ -91,13 +88,10 @@ def test_what_changes_something_is_run_only_when_somebody_agrees() -> None:
         assert not told.call("write").failed
 
 
-def test_a_call_comes_as_json_as_an_object_or_as_the_model_made_it() -> None:
+def test_a_call_comes_as_json_or_as_an_object() -> None:
     assert THREE.call("write", '{"text": "x"}').text == "write {'text': 'x'}"
     assert THREE.call("write", "").text == "write {}"
     assert THREE.call("write").text == "write {}"
-    assert (
-        THREE.call_message(ToolCall(id="1", name="write", arguments='{"text": "x"}')) == "write {'text': 'x'}"
-    )
     for wrong in ("{", "[1]", "3", "null"):
         assert "Call it again with a JSON object." in THREE.call("write", wrong).text
 

@@ -27,14 +27,7 @@ from reverie.domain.filter import Filter
 from reverie.files.atomic import AtomicFolder, UnsafePath
 from reverie.files.expected import render_expected_content
 from reverie.files.folder import MemoryFolder
-from reverie.files.layout import (
-    HOOKS,
-    MEMORY,
-    SESSIONS,
-    build_page_path,
-    build_path,
-    build_stem,
-)
+from reverie.files.layout import HOOKS, MEMORY, SESSIONS, build_page_path, build_path, build_stem
 from reverie.files.scan import scan
 from reverie.files.state import FileState, StateUnavailable
 from reverie.search.index.candidates import compare_index

@@ -26,25 +26,6 @@ from reverie.memory import Memory
 from reverie.repositories.records import NewRecord
 
 
-def recall(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
-    """Return the share of the evidence among the first `k`.
-
-    >>> recall(["a", "x", "b"], {"a": 1, "b": 1}, 2)
-    0.5
-    """
-    return len(set(ranking[:k]) & set(evidence)) / len(evidence)
-
-
-def score_any(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
-    """Return 1 if any of the evidence is among the first `k`, else 0."""
-    return float(not evidence.keys().isdisjoint(ranking[:k]))
-
-
-def score_all(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
-    """Return 1 if all of the evidence is among the first `k`, else 0."""
-    return float(evidence.keys() <= set(ranking[:k]))
-
-
 def ndcg(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
     """Return the discounted gain of the first `k`, as a share of the best order's.
 
@@ -63,15 +44,6 @@ def _discount_gains(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))
 
 
-def reciprocal_rank(ranking: Sequence[str], evidence: Mapping[str, float]) -> float:
-    """Return 1 / the rank of the first evidence, 0 if there is none.
-
-    >>> reciprocal_rank(["x", "a"], {"a": 1})
-    0.5
-    """
-    return next((1 / place for place, found in enumerate(ranking, start=1) if found in evidence), 0.0)
-
-
 def compute_measures(
     ranking: Sequence[str], evidence: Mapping[str, float], ks: Sequence[int]
 ) -> dict[str, float]:
@@ -83,9 +55,12 @@ def compute_measures(
         ks: Depths of the ranking.
     """
     found: dict[str, float] = {}
-    for name, measure in (("recall", recall), ("any", score_any), ("all", score_all)):
-        found |= {f"{name}@{k}": measure(ranking, evidence, k) for k in ks}
-    return found | {"ndcg@10": ndcg(ranking, evidence, 10), "mrr": reciprocal_rank(ranking, evidence)}
+    for k in ks:
+        number = len(set(ranking[:k]) & set(evidence))
+        found |= {f"recall@{k}": number / len(evidence)}
+        found |= {f"any@{k}": float(number > 0), f"all@{k}": float(number == len(evidence))}
+    first = next((place for place, each in enumerate(ranking, start=1) if each in evidence), math.inf)
+    return found | {"ndcg@10": ndcg(ranking, evidence, 10), "mrr": 1 / first}
 
 
 def compute_means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -93,21 +68,6 @@ def compute_means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
     if not questions:
         return {}
     return {name: statistics.fmean(one[name] for one in questions) for name in questions[0]}
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the percentile, interpolated between neighbours; 0 for no values.
-
-    >>> percentile([1.0, 2.0, 3.0], 0.5)
-    2.0
-    """
-    if not values:
-        return 0.0
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 def measure_abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dict[str, float | None]:
@@ -267,7 +227,7 @@ def measure_recall(
     return {
         **compute_means(measured),
         **measure_abstention(answerable, empty),
-        "search_p50_ms": 1_000 * percentile(seconds, 0.5),
+        "search_p50_ms": 1_000 * statistics.median(seconds or [0.0]),
         "fill_s": filled,
     }
 

@@ -56,9 +56,7 @@ Texts = Mapping[Parts, str | None]
 _STORE = "memory-files"
 _SHARED = "shared"
 _LINE_ENDS = defer_regex(r"\r\n?")
-_ENCODED = defer_regex(r"%(?:25|2[ef]|5c)", re.IGNORECASE)  # a percent sign, dot, slash or backslash
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-_LIKE_SLASHES_AND_DOTS = frozenset("\\∕⁄⧸╱⟋／∖⧵⧹⟍﹨＼․‥…．｡。﹒")
 _AROUND = 2  # lines shown before and after a change
 _DEPTH = 2
 _UNITS = "BKMG"
@@ -396,18 +394,15 @@ def _parse_path(path: str) -> Parts:
     """Return the names of a path below `/memories`, without empty ones and `.`.
 
     Raises:
-        ToolError: it leads out of the root, or could be taken for one that does: it has `..`, also percent-encoded, a
-            backslash, or characters that look like these or are invisible.
+        ToolError: it has `..`, or characters that are invisible. Nothing opens a file by a path, so others are names.
     """
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         raise ToolError(f"Path must start with {ROOT}, got: {path}")
     text = unicodedata.normalize("NFC", path.removeprefix(ROOT))
     parts = tuple(part for part in text.split("/") if part not in {"", "."})
     why = ""
-    if ".." in parts or _ENCODED.search(text):
+    if ".." in parts:
         why = "the path leads out of the folder"
-    elif _LIKE_SLASHES_AND_DOTS & set(text):
-        why = "the path has a character that looks like a slash or a dot, or a backslash"
     elif _has_unseen(text):
         why = "the path has a character that cannot be seen"
     elif any(part != part.strip() for part in parts):

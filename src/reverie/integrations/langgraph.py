@@ -156,7 +156,10 @@ class ReverieStore(BaseStore):
                     read += [(each.namespace, each.key) for each in found if each.ttl is not None]
 
     def _search(self, op: SearchOp) -> list[StoredItem]:
-        accept, namespace = _build_matcher(op.filter or {}), tuple(op.namespace_prefix)
+        def accept(value: Mapping[str, Any]) -> bool:
+            return all(_is_like(_get_at(value, key), each) for key, each in (op.filter or {}).items())
+
+        namespace = tuple(op.namespace_prefix)
         validate_count(op.limit, name="limit", least=0)
         validate_count(op.offset, name="offset", least=0)
         end = op.offset + op.limit
@@ -306,13 +309,6 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 _OPERATORS = ("$eq", "$ne", *_ORDERS)
 
 
-def _build_matcher(wanted: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a function that says whether a value passes a filter."""
-    for condition in wanted.values():
-        _check_operators(condition)
-    return lambda value: all(_is_like(_get_at(value, key), each) for key, each in wanted.items())
-
-
 def _get_at(value: Mapping[str, Any], key: str) -> object:
     """Return what stands under a key, or at a path such as `metadata.title`; None where nothing does."""
     if key in value or "." not in key:
@@ -320,17 +316,6 @@ def _get_at(value: Mapping[str, Any], key: str) -> object:
     first, _, rest = key.partition(".")
     inner = value.get(first)
     return _get_at(inner, rest) if isinstance(inner, Mapping) else None
-
-
-def _check_operators(condition: object) -> None:
-    if not isinstance(condition, Mapping):
-        return
-    if any(str(name).startswith("$") for name in condition):
-        if unknown := sorted(str(name) for name in condition if name not in _OPERATORS):
-            raise InvalidInput(f"a filter has the operator {unknown[0]!r}: use {', '.join(_OPERATORS)}")
-    else:
-        for inner in condition.values():
-            _check_operators(inner)
 
 
 def _is_like(value: object, wanted: object) -> bool:
@@ -352,6 +337,8 @@ def _is_satisfied(value: object, name: str, operand: object) -> bool:
         return value == operand
     if name == "$ne":
         return value != operand
+    if name not in _ORDERS:
+        raise InvalidInput(f"a filter has the operator {name!r}: use {', '.join(_OPERATORS)}")
     comparable = any(isinstance(value, kind) and isinstance(operand, kind) for kind in (str, int | float))
     return comparable and _ORDERS[name](value, operand)
 

@@ -16,15 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
-from reverie.domain.conversation import ToolCall
-from reverie.domain.errors import (
-    InvalidInput,
-    NotFound,
-    ReverieError,
-    StoreError,
-    clean_message,
-    quote_value,
-)
+from reverie.domain.errors import InvalidInput, NotFound, ReverieError, StoreError, clean_message, quote_value
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.json_values import to_json_value
@@ -476,17 +468,6 @@ class Toolset(Sequence[Tool]):
             raise
         except ReverieError as error:
             return ToolResult(escape_output(f"Nothing was done: {str(error).rstrip('.')}."), failed=True)
-
-    def call_message(self, call: ToolCall) -> str:
-        """Run a model's call and return the text of its result.
-
-        Raises:
-            InvalidInput: it is no `ToolCall`.
-            StoreError: the memory cannot be read or written.
-        """
-        if not isinstance(call, ToolCall):
-            raise InvalidInput(f"call is {type(call).__name__}: pass a ToolCall")
-        return self.call(call.name, call.arguments).text
 
 
 def escape_results(tools: Iterable[Tool]) -> Toolset:

@@ -11,11 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
-from reverie.admin.history.journal import (
-    When,
-    get_row,
-    sequence_at,
-)
+from reverie.admin.history.journal import When, get_row, sequence_at
 from reverie.domain.change import Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput

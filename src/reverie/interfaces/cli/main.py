@@ -18,12 +18,7 @@ import click
 
 from reverie.domain import errors
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import (
-    CommandContext,
-    ExitCode,
-    build_common_options,
-    get_exit_code,
-)
+from reverie.interfaces.cli.options import CommandContext, ExitCode, build_common_options, get_exit_code
 
 _PACKAGE = "reverie.interfaces.cli.commands"
 _ROWS = (

@@ -20,14 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reverie.admin.transfer.batch import (
-    Form,
-    FoundValue,
-    ImportTerms,
-    Item,
-    Skipped,
-    hash_texts,
-)
+from reverie.admin.transfer.batch import Form, FoundValue, ImportTerms, Item, Skipped, hash_texts
 from reverie.admin.transfer.formats.conversations import parse_object, read_conversation
 from reverie.admin.transfer.formats.foreign import (
     ForeignFields,

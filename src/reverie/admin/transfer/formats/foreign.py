@@ -52,18 +52,8 @@ from reverie.domain.text.validation import clean_text
 
 _C = TypeVar("_C", bound=str)
 
-_LISTS = (
-    *(
-        "results",
-        "memories",
-        "items",
-        "facts",
-        "edges",
-        "relevant_facts",
-        "nodes",
-        "episodes",
-        "observations",
-    ),
+_LISTS = tuple(
+    ["results", "memories", "items", "facts", "edges", "relevant_facts", "nodes", "episodes", "observations"]
 )
 """Fields of an export that have lists of entries."""
 

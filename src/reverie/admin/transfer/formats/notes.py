@@ -19,14 +19,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer.batch import (
-    FoundValue,
-    ImportTerms,
-    Item,
-    Skipped,
-    build_stable_id,
-    hash_texts,
-)
+from reverie.admin.transfer.batch import FoundValue, ImportTerms, Item, Skipped, build_stable_id, hash_texts
 from reverie.admin.transfer.formats.foreign import ForeignFields, build_record, parse_moment, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput

@@ -12,12 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from reverie.admin.transfer.batch import ImportTerms, Item, Skipped
-from reverie.admin.transfer.formats.foreign import (
-    ConversationBuilder,
-    build_tool_call,
-    parse_moment,
-    skip,
-)
+from reverie.admin.transfer.formats.foreign import ConversationBuilder, build_tool_call, parse_moment, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin

@@ -348,7 +348,6 @@ def show_prompt(call: Call) -> Screen:
         asked_at=prompt["at"],
         answer=next(answers, None),
         earlier=max((each for each in earlier if each < position), default=None),
-        other=None,
     )
 
 
@@ -364,22 +363,8 @@ def try_prompt(call: Call[ViewQuery]) -> Screen:
     pack = perform(call, conversations.build_context, path=session or _NO_SESSION, **body)
     candidates = pack["candidates"]
     pack |= pack["diagnostics"] | {"text": pack["lines"], "is_rebuilt": False}
-    other = _compare_with_last(call, session, pack["lines"])
     shown = _describe_prompt(pack, candidates, message)
-    return Screen("why.html", **shown, session=session, position=None, earlier=None, other=other)
-
-
-def _compare_with_last(
-    call: Call, session: str, lines: Sequence[Mapping[str, Any]]
-) -> list[tuple[str, str]] | None:
-    """Return the lines in which a prompt differs from the last one of its conversation; None without one."""
-    logged = call.reader.prompts.list(session, limit=1) if session else []
-    if not logged:
-        return None
-    text = call.reader.prompts.get(session, logged[0].position).text
-    before, now = ([line.text for line in text if line.id], [line["text"] for line in lines if line["id"]])
-    gone = [("gone", line) for line in before if line not in now]
-    return gone + [("new", line) for line in now if line not in before]
+    return Screen("why.html", **shown, session=session, position=None, earlier=None)
 
 
 def _describe_prompt(
