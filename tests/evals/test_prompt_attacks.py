@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 from evaluation.measures import attack_scenarios
-from evaluation.measures.prompt_attacks import (
-    BENIGN,
-    EVALUATION,
-    AttackCase,
-    judge_case,
-)
+from evaluation.measures.prompt_attacks import BENIGN, EVALUATION, AttackCase, judge_case
 
 CASES = [case for name in EVALUATION.files for case in EVALUATION.load_set(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.boards import beam, cranfield, locomo, trec
-from evaluation.boards.datasets import (
-    Dialogues,
-    EvalDocument,
-    map_turn_sessions,
-)
+from evaluation.boards.datasets import Dialogues, EvalDocument, map_turn_sessions
 
 
 def put(folder: Path, **files: str) -> Path:

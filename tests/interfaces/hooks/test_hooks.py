@@ -19,11 +19,7 @@ import pytest
 from reverie import Memory
 from reverie.domain.conversation import Turn
 from reverie.interfaces.hooks import runner
-from reverie.interfaces.hooks.events import (
-    EVENTS,
-    LONGEST_MESSAGE,
-    read_last_exchange,
-)
+from reverie.interfaces.hooks.events import EVENTS, LONGEST_MESSAGE, read_last_exchange
 from reverie.interfaces.hooks.runner import HookOptions, resolve_scope
 from reverie.llm.embedding import is_loaded_here
 from tests.interfaces.conftest import environment, run_cli
