@@ -179,10 +179,7 @@ JOURNAL_DAMAGED = (
     ("cannot be read", "UPDATE journal SET after = '{' WHERE sequence IN (1, 3)"),
     ("cannot be read", "UPDATE journal SET after = '{' WHERE sequence = 7"),
     ("cannot be read", "UPDATE journal SET before = '{' WHERE sequence = 7"),
-    (
-        "two ids",
-        """UPDATE journal SET before = replace(before, '{"id":"', '{"id":"f') WHERE sequence = 7""",
-    ),
+    ("two ids", """UPDATE journal SET before = replace(before, '{"id":"', '{"id":"f') WHERE sequence = 7"""),
     ("cannot be read", "UPDATE journal SET before = after WHERE sequence = 3"),
     ("change 3 is missing", "DELETE FROM journal WHERE sequence = 3"),
     ("change 7 is missing", "DELETE FROM journal WHERE sequence = 7"),
@@ -450,14 +447,7 @@ def test_files_that_were_lost_or_left_by_others_are_put_right(whole: Path, tmp_p
         assert everything(folder)[:5] == content
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\0\0\0",
-        "<<<<<<< mine\n- a\n=======\n- b\n>>>>>>> theirs\n",
-    ],
-)
+@pytest.mark.parametrize("text", ["", "\0\0\0", "<<<<<<< mine\n- a\n=======\n- b\n>>>>>>> theirs\n"])
 def test_a_broken_file_is_named_and_left_as_it_is(whole: Path, folder: Path, text: str) -> None:
     file = a_page(folder)
     file.write_text(text)

@@ -107,23 +107,9 @@ ADAPTERS: dict[str, Callable[[ScopedMemory], object]] = {
                 {"command": "create", "path": "/memories/pay.md", "file_text": POISON},
                 {"command": "create", "path": f"/memories/{MARK}/pay.md", "file_text": SAID},
                 {"command": "create", "path": "/memories/MEMORY.md", "file_text": POISON},
-                {
-                    "command": "str_replace",
-                    "path": "/memories/known.md",
-                    "old_str": "tea",
-                    "new_str": POISON,
-                },
-                {
-                    "command": "insert",
-                    "path": "/memories/known.md",
-                    "insert_line": 0,
-                    "insert_text": POISON,
-                },
-                {
-                    "command": "rename",
-                    "old_path": "/memories/known.md",
-                    "new_path": f"/memories/{MARK}/a.md",
-                },
+                {"command": "str_replace", "path": "/memories/known.md", "old_str": "tea", "new_str": POISON},
+                {"command": "insert", "path": "/memories/known.md", "insert_line": 0, "insert_text": POISON},
+                {"command": "rename", "old_path": "/memories/known.md", "new_path": f"/memories/{MARK}/a.md"},
             ]
         )
     },

@@ -289,12 +289,7 @@ class Administration:
 
     # -- copies ------------------------------------------------------------------------------------------
 
-    def backup(
-        self,
-        file: str | os.PathLike[str],
-        *,
-        overwrite: bool = False,
-    ) -> Backup:
+    def backup(self, file: str | os.PathLike[str], *, overwrite: bool = False) -> Backup:
         """Write a consistent copy of everything into one file; others may write to the memory meanwhile.
 
         Args:
@@ -316,12 +311,7 @@ class Administration:
         settings = self._settings
         directives = (settings.dream_directive, settings.preference_directive, settings.memory_rules)
         return backup.make(
-            self._store,
-            file,
-            profile=self._profile,
-            also=directives,
-            at=self._clock(),
-            overwrite=overwrite,
+            self._store, file, profile=self._profile, also=directives, at=self._clock(), overwrite=overwrite
         )
 
     def export(
@@ -438,10 +428,4 @@ class Administration:
     def _eraser(self) -> Eraser:
         from reverie.admin.erasure.eraser import Eraser
 
-        return Eraser(
-            self._writer,
-            self._index,
-            vectors=self._vectors,
-            folder=self._path,
-            files=self._files,
-        )
+        return Eraser(self._writer, self._index, vectors=self._vectors, folder=self._path, files=self._files)

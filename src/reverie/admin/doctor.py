@@ -158,8 +158,7 @@ def check_folder(path: Path) -> Iterator[Finding]:
     """Report what is wrong with a memory's folder, except its content."""
     if is_read_only(path / DATABASE):
         yield build_finding(
-            "read-only",
-            "the folder is read-only: nothing is saved, and edits of files are not imported",
+            "read-only", "the folder is read-only: nothing is saved, and edits of files are not imported"
         )
         return
     yield from _check_modes(path)

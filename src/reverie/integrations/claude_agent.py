@@ -83,9 +83,7 @@ class ClaudeMemory:
         await conversation.record_async([core.ItemText(role="user", content=prompt, source_id=source_id)])
         if not remembered:
             return {}
-        return {
-            "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": remembered},
-        }
+        return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": remembered}}
 
     async def _on_tool(self, event: Any, tool_use_id: str | None, context: Any) -> Any:
         """Record a call of a tool with its result."""

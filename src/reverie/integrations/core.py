@@ -112,12 +112,7 @@ class ItemText:
 
 
 def build_texts(
-    role: Role,
-    content: Any,
-    *,
-    calls: Iterable[ToolCall] = (),
-    answers: str = "",
-    source_id: str = "",
+    role: Role, content: Any, *, calls: Iterable[ToolCall] = (), answers: str = "", source_id: str = ""
 ) -> list[ItemText]:
     r"""Return the texts of one message: what it says, and each tool that it calls.
 
@@ -190,12 +185,7 @@ class Conversation:
     `timeout_s`, that is a warning in the log, and the loop goes on without it.
     """
 
-    def __init__(
-        self,
-        memory: AnyMemory,
-        session: str,
-        **options: Unpack[ConversationOptions],
-    ) -> None:
+    def __init__(self, memory: AnyMemory, session: str, **options: Unpack[ConversationOptions]) -> None:
         """Open a session, or begin it. Nothing is written before its first turn.
 
         Args:

@@ -41,11 +41,7 @@ class ReverieMemoryService(BaseMemoryService):
     """Memory of ADK's agents. Each user of each application has a scope, such as `app:harbour/user:ada`."""
 
     def __init__(
-        self,
-        memory: core.AnyMemory,
-        *,
-        scope: Callable[[str, str], str] | None = None,
-        limit: int = 10,
+        self, memory: core.AnyMemory, *, scope: Callable[[str, str], str] | None = None, limit: int = 10
     ) -> None:
         """Create the service.
 

@@ -66,11 +66,7 @@ class MemoryToolset(AbstractToolset[Any]):
     """
 
     def __init__(
-        self,
-        tools: Toolset | Iterable[Tool],
-        *,
-        id: str | None = "reverie",
-        max_retries: int = _RETRIES,
+        self, tools: Toolset | Iterable[Tool], *, id: str | None = "reverie", max_retries: int = _RETRIES
     ) -> None:
         """Create a toolset.
 

@@ -105,8 +105,7 @@ def check_nesting(tmp_path: Path, depth: int) -> None:
         done = memory.admin.import_from(file)
         assert (done.records, samples.whys(done)) == (3, {"empty": 1, "broken": 1})
     file = samples.text(
-        tmp_path / "conversations.json",
-        f'[{json.dumps(samples.CHATGPT[0])}, {{"mapping": {nested}}}]',
+        tmp_path / "conversations.json", f'[{json.dumps(samples.CHATGPT[0])}, {{"mapping": {nested}}}]'
     )
     with Memory.open(":memory:") as memory:
         done = memory.admin.import_from(file)
