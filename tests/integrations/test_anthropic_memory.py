@@ -326,16 +326,8 @@ def test_an_edit_is_made_from_what_is_there_at_that_moment(tool: ReverieMemoryTo
 
 @pytest.mark.parametrize("view", [whole, of_alice])
 def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, view: View) -> None:
-    names = [
-        "to do/list of things.txt",
-        ".hidden/.x",
-        "x.tmp/a.md",
-        "x.bak/y.swp",
-        "ü/ß.md",
-        "a..md",
-        "x.json",
-    ]
-    names += ["e.jsonl", "con", "a/b/c/d/e/f.md"]
+    names = ["to do/list of things.txt", ".hidden/.x", "x.tmp/a.md", "x.bak/y.swp", "ü/ß.md"]
+    names += ["a..md", "x.json", "e.jsonl", "con", "a/b/c/d/e/f.md"]
     with Memory.open(tmp_path) as memory:
         tool = ReverieMemoryTool(view(memory))
         for name in names:

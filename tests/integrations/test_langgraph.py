@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -327,20 +325,3 @@ def test_many_tasks_use_one_store_and_a_wrong_operation_fails_its_own(memory: Me
         assert {item.key for item in await store.asearch(USERS)} == {"a", "c"}
 
     asyncio.run(run(ReverieStore(memory)))
-
-
-def test_processes_put_into_one_folder_and_read_each_others_items(tmp_path: Path) -> None:
-    program = (
-        "import sys; from reverie import Memory; from reverie.integrations.langgraph import ReverieStore\n"
-        "with Memory.open(sys.argv[1]) as memory:\n"
-        "    for n in range(20): ReverieStore(memory).put(('users', 'alice'), f'{sys.argv[2]}-{n}', {'n': n})\n"
-    )
-    with Memory.open(tmp_path / "memory") as memory:
-        store = ReverieStore(memory)
-        command = [sys.executable, "-c", program, str(tmp_path / "memory")]
-        running = [subprocess.Popen([*command, name]) for name in ("a", "b")]
-        for n in range(20):
-            store.put(USERS, f"own-{n}", {"n": n})
-        assert [each.wait(60) for each in running] == [0, 0]
-        found = {item.key: item.value["n"] for item in store.search(USERS, limit=100)}
-    assert found == {f"{name}-{n}": n for name in ("a", "b", "own") for n in range(20)}

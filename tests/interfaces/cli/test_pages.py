@@ -162,12 +162,3 @@ def test_history_is_searched_and_shown(call: Call, answer: Answer) -> None:
 def test_control_characters_in_a_page_do_not_reach_the_terminal(call: Call) -> None:
     call("edit", "--from", "-", input="bell \x1b[31m red")
     assert call("page").output == "bell \\x1b[31m red\n"
-
-
-def test_the_temporary_file_of_the_editor_is_its_owners_alone(
-    call: Call, folder: Path, editor: Callable[[str], str], tmp_path: Path
-) -> None:
-    call("append", "MEMORY.md", "- secret")
-    looks = editor(f'stat -c %a "$1" > {tmp_path / "mode"}')
-    assert run_on_terminal("edit", "--store", folder, EDITOR=looks, VISUAL=looks)[0] == 0
-    assert (tmp_path / "mode").read_text().strip() == "600"

@@ -77,8 +77,9 @@ def demo(context: CommandContext) -> None:
         for line in _answer(memory):
             click.echo(output.escape_text(line))
     program = "reverie" if shutil.which("reverie") else shlex.quote(sys.argv[0])
-    elapsed_s = time.perf_counter() - start
-    click.echo(f"\n{elapsed_s:.1f} s. Nothing is scripted but messages, days and questions. Try:")
+    click.echo(
+        f"\n{time.perf_counter() - start:.1f} s. Nothing is scripted but messages, days and questions. Try:"
+    )
     where = f"--store {output.escape_text(shlex.quote(folder))}"
     click.echo(f"   {program} recall 'what can I cook for Nell?' {where}")
     click.echo(f"   {program} history --limit 5 {where}")
@@ -128,16 +129,12 @@ def _answer(memory: Memory) -> Iterator[str]:
     yield from (f"   | {line}" for line in pack.text.splitlines() if line)
     question = random.choice(UNANSWERABLE)
     yield f"\n{question}  (drawn from {len(UNANSWERABLE)} questions about facts that were never said)"
-    yield from (f"   | {line}" for line in find_recalled(memory, question).splitlines() if line)
+    pack = memory.session("chat:thu").context(question, record_shown=False)
+    recalled = "\n".join(section.text for section in pack.sections if section.name == "recalled")
+    yield from (f"   | {line}" for line in recalled.splitlines() if line)
     memory.history.undo(batch=find_last_batch(memory))
     yield "\n$ reverie undo --last"
     yield from _find(memory, PORT)
-
-
-def find_recalled(memory: Memory, question: str) -> str:
-    """Return what the prompt says about a question beyond its page; empty for nothing."""
-    pack = memory.session("chat:thu").context(question, record_shown=False)
-    return "\n".join(section.text for section in pack.sections if section.name == "recalled")
 
 
 def _find(memory: Memory, question: str) -> Iterator[str]:

@@ -46,9 +46,7 @@ for _section, _module, _names in _ROWS:
     COMMANDS.setdefault(_section, {}).update(dict.fromkeys(_names.split(), _module))
 
 _OTHER_NAMES = {"save": "remember", "add": "remember", "search": "recall", "find": "recall", "get": "show"}
-_OTHER_NAMES |= dict.fromkeys(("delete", "remove", "rm"), "archive") | dict.fromkeys(
-    ("update", "change"), "edit"
-)
+_OTHER_NAMES |= {"delete": "archive", "remove": "archive", "rm": "archive", "update": "edit"}
 
 
 class ReverieGroup(click.Group):

@@ -17,11 +17,8 @@ SCOPE = "REVERIE_HOOK_SCOPE"
 
 TIMEOUT_S = 10.0
 
-KEPT = b"K"
-"""First byte of an answer: the server has written the event to a file, or does not need to."""
-
-KEPT_WITHIN_S = 1.0
-"""Seconds after which a hook that has no such byte does the work itself; an event that is stored twice counts once."""
+ANSWER_WITHIN_S = 2.0
+"""Seconds after which a hook that has no answer does the work itself; an event that is stored twice counts once."""
 
 _PIECE = 1 << 16
 
@@ -65,7 +62,7 @@ def run_hook(arguments: list[str]) -> bytes | None:
     path = get_socket_path(place) if place else ""
     if event is None or not os.path.exists(path) or not is_private(os.path.dirname(path)):
         return event
-    answer = _ask_server(path, arguments, event, until)
+    answer = _ask_server(path, arguments, event)
     if answer is None:
         return event
     written = json.loads(answer)
@@ -79,8 +76,8 @@ def run_hook(arguments: list[str]) -> bytes | None:
     os._exit(0)
 
 
-def _ask_server(path: str, arguments: list[str], event: bytes, until: float) -> bytes | None:
-    """Return the answer of a server; None if it has none, so that the event has to be handled here."""
+def _ask_server(path: str, arguments: list[str], event: bytes) -> bytes | None:
+    """Return the answer of a server; None if it has none in time, so that the event has to be handled here."""
     import socket  # here: a hook without a server does not need it
 
     settings = {name: value for name, value in os.environ.items() if name.startswith(("REVERIE_", "CLAUDE_"))}
@@ -88,17 +85,15 @@ def _ask_server(path: str, arguments: list[str], event: bytes, until: float) -> 
     answer = b""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
-            connection.settimeout(KEPT_WITHIN_S)
+            connection.settimeout(ANSWER_WITHIN_S)
             connection.connect(path)
             connection.sendall(json.dumps(asked).encode() + b"\n" + event)
             connection.shutdown(socket.SHUT_WR)
             while piece := connection.recv(_PIECE):
                 answer += piece
-                connection.settimeout(max(0.001, until - time.monotonic()))
         except OSError:
-            problem = "reverie: no memory for this turn: timed out\n"
-            return json.dumps({"out": "", "err": problem}).encode() if answer else None
-    return answer.lstrip(KEPT) or None
+            return None
+    return answer or None
 
 
 def _find_option(arguments: list[str], name: str) -> str:

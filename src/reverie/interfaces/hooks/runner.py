@@ -89,9 +89,6 @@ LONGEST_TIMEOUT_S = 86_400.0
 PATIENCE_S = 1.0
 """Seconds that a hook waits for a database that another process has locked."""
 
-GRACE_S = 4.0
-"""Seconds that a hook takes, after its timeout, to write the event to a file."""
-
 FORMATS: Mapping[str, str] = {
     "json": "",
     "text": "",
@@ -99,10 +96,6 @@ FORMATS: Mapping[str, str] = {
     "copilot": "additionalContext",
 }
 """Forms of output, each with the field of the JSON object that has the text; none for `json` and `text`."""
-
-_is_safe = threading.Event()
-_is_safe.set()
-"""Set unless an event has been read and its file is not written yet."""
 
 
 class HookOptions(NamedTuple):
@@ -143,13 +136,11 @@ class HookHost(NamedTuple):
     Attributes:
         memory: The open memory of a server; None to open it.
         environ: Environment of the hook.
-        on_kept: Called when the event is safe.
         report: Function that tells the user about a problem.
     """
 
     memory: Memory | None = None
     environ: Mapping[str, str] = os.environ
-    on_kept: Callable[[], object] = _is_safe.set
     report: Callable[[str], object] = report_here
 
 
@@ -168,12 +159,8 @@ def run(name: str, options: HookOptions, data: bytes, host: HookHost = OWN_PROCE
     Raises:
         ReverieError: the event, the options or the memory cannot be read.
     """
-    _is_safe.clear()
-    try:
-        event = read_event(data)
-        text = _answer_event(name, options, event, host) if event.has_content(name) else ""
-    finally:
-        _is_safe.set()
+    event = read_event(data)
+    text = _answer_event(name, options, event, host) if event.has_content(name) else ""
     if not text or options.format == "text":
         return f"{text}\n" if text else ""
     if field := FORMATS[options.format]:
@@ -200,7 +187,6 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent, host: HookH
     if folder.is_dir() and (name != "session-start" or event.source == "compact"):
         with suppress(OSError):  # a full disk, or a folder that may only be read: `answer_event` reports it
             kept = keep(found, folder, settings.redactor)
-    host.on_kept()
     patience = timedelta(seconds=PATIENCE_S)
     with (
         Memory.open(store, settings=settings, actor="hook", busy_timeout=patience)
@@ -316,7 +302,6 @@ def _start_timeout(options: HookOptions) -> None:
     def give_up() -> None:
         if not options.quiet:
             report_here(f"no memory for this turn: timed out after {options.timeout:g} s")
-        _is_safe.wait(GRACE_S)
         os._exit(0)
 
     timer = threading.Timer(options.timeout, give_up)

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from reverie.interfaces.hooks import client, runner
@@ -134,10 +133,8 @@ class HookServer:
             return
 
         problems: list[str] = []
-        send_kept = partial(connection.sendall, client.KEPT)
-        host = runner.HookHost(self._memory, asked["environ"], send_kept, problems.append)
+        host = runner.HookHost(self._memory, asked["environ"], problems.append)
         output = runner.try_run(name, options, event, host)
-        send_kept()
         answer = {"out": output.decode(), "err": "".join(f"reverie: {problem}\n" for problem in problems)}
         connection.sendall(json.dumps(answer).encode())
 

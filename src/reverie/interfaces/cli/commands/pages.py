@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -182,7 +181,8 @@ def files(context: CommandContext, /, action: str, folder: str | None) -> None:
     `pull` writes the memory into FOLDER as readable files, or updates them. Files that were edited stay as they are.
     """
     started_at = timestamps.utc_now()
-    with _suppress_repetition(), context.memory() as memory:
+    _suppress_repetition()
+    with context.memory() as memory:
         if folder is None:
             failed = _import_own_files(context, memory, action, started_at)
         elif action == "pull":
@@ -216,8 +216,7 @@ def _import_own_files(context: CommandContext, memory: Memory, action: str, star
     return _print_report(context, report)
 
 
-@contextmanager
-def _suppress_repetition() -> Iterator[None]:
+def _suppress_repetition() -> None:
     """Keep the log from repeating the command's output."""
     log = logging.getLogger("reverie")
 
@@ -225,10 +224,7 @@ def _suppress_repetition() -> Iterator[None]:
         return not record.msg.startswith("not taken in")
 
     log.addFilter(is_news)
-    try:
-        yield
-    finally:
-        log.removeFilter(is_news)
+    click.get_current_context().call_on_close(lambda: log.removeFilter(is_news))
 
 
 def _print_report(context: CommandContext, report: HandEditReport) -> bool:

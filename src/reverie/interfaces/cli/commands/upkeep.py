@@ -66,8 +66,6 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
 
     address = parse_postgres_url(url)
     if action != "remove":
-        if yes:
-            raise InvalidInput(f"--yes is for `remove`. {action.capitalize()} asks nothing.")
         shown = address.shown if action == "create" else address.database
         made = prepare_database(url, create=action == "create")
         text = f"Ready: {shown}{', with new tables' if made else ''}"
