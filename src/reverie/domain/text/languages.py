@@ -54,12 +54,6 @@ _LESS_LIKELY = 0.4
 OTHER_SCRIPTS = frozenset({"ar", "el", "fa", "hi", "hy", "ja", "ne", "ru", "ta", "yi", "zh"})
 """Languages in other letters. Words in ASCII letters in their texts are English."""
 
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
-    "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af"
-)
-"""Characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, kana, Han, Hangul."""
-
 _SCRIPTS = (
     ("ja", defer_regex("[\u3040-\u30ff]")),
     ("zh", defer_regex("[\u4e00-\u9fff]")),

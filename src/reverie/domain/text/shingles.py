@@ -15,7 +15,7 @@ from itertools import groupby
 from types import MappingProxyType
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.text.languages import UNSPACED
+from reverie.domain.text.tokenizer import TOKENS
 
 RUN = 5
 """Number of consecutive words that make a repetition."""
@@ -23,7 +23,6 @@ RUN = 5
 Phrase = tuple[str, ...]
 """Consecutive words, folded."""
 
-_UNSPACED = defer_regex(f"[{UNSPACED}]")
 _ESCAPE = defer_regex(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 _SURROGATES = defer_regex("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 
@@ -39,7 +38,7 @@ class _Fold(dict[int, str]):
         elif category[0] not in "LMN":
             folded = " "
         else:
-            folded = f" {character} " if _UNSPACED.match(character) else character
+            folded = f" {character} " if TOKENS["unspaced character"].match(character) else character
         self[code] = folded
         return folded
 
@@ -75,7 +74,7 @@ def shingles(words: Sequence[str]) -> Iterator[Phrase]:
     >>> list(shingles("the sea is very calm today".split()))
     [('the', 'sea', 'is', 'very', 'calm'), ('sea', 'is', 'very', 'calm', 'today')]
     """
-    halves = [1 if _UNSPACED.match(word) else 2 for word in words]
+    halves = [1 if TOKENS["unspaced character"].match(word) else 2 for word in words]
     if 1 not in halves:
         yield from zip(*(words[start:] for start in range(RUN)), strict=False)
         return

@@ -28,11 +28,10 @@ from datetime import datetime
 from functools import cache
 from itertools import islice
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import load_patterns
 from reverie.domain.text.languages import (
     DEFAULT,
     OTHER_SCRIPTS,
-    UNSPACED,
     detect_language,
     fold_accents,
     get_function_words,
@@ -53,59 +52,16 @@ STOP_WORDS = frozenset((pkgutil.get_data(__package__, "stop_words.txt") or b"").
 _GLUE = STOP_WORDS - {"go"}
 """Those of two letters are dropped from English documents."""
 
-# Combining marks and joiners that belong to a word but are not \w in Python: Hebrew and Arabic points,
-# Indic vowel signs, Thai and Lao vowels and tones, zero-width joiners. Without them a Hindi word falls into
-# single letters.
-_MARKS = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
-    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u07eb-\u07f3"
-    "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"
-    "\u0f18\u0f19\u0f35\u0f37\u0f39\u0f71-\u0f84\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u200c\u200d"
-)
-_LETTER = rf"(?:[^\W_]|[{_MARKS}])"
-_SEPARATOR = r"(?:://|:\\|__?|[-./\\:@#+~=&?%])"
-_PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
-"""Emoji and other pictures, without the modifiers of skin color."""
-# Atomic groups: a long run is read once, so the time stays linear in the text. They stand in place of groups with
-# possessive quantifiers, of which Python before 3.11.5 misses matches (python/cpython#106052).
-_CHUNK = defer_regex(rf"[^\W_](?>{_LETTER}*)(?>(?:{_SEPARATOR}(?>{_LETTER}+))*)(?:\+\+|#(?!\w))?|{_PICTURE}")
-_CHUNK_ASCII = defer_regex(
-    r"[A-Za-z0-9]++(?>(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*)(?:\+\+|#(?!\w))?"
-)
-_PART = defer_regex(rf"(?>{_LETTER}+)|{_PICTURE}")
-_HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SPACED_LETTER = r"[^\W\d_\u0e00-\U0010ffff]"
-_NUMBERED = defer_regex(
-    rf"(?<!\w)({_SPACED_LETTER}{{3,}})(\d{{2,}})(?!\w)"
-    rf"|(?<!\w)(\d+)(?!(?:st|nd|rd|th)\b)({_SPACED_LETTER}{{2,}})(?!\w)"
-)
-"""A word and a number written together, as in "port5433" and "500mg"."""
-_IGNORABLE = defer_regex(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
-)
-"""Characters that are not visible (Default_Ignorable_Code_Point), such as soft hyphens and zero-width spaces."""
-_OTHER_DIGIT = defer_regex(r"(?![0-9])\d|[\u066b\u066c]")
-"""Digits of other scripts, and the Arabic separators of decimals and thousands."""
-_THOUSANDS = defer_regex(r"(?<=\d),(?=\d{3}(?!\d))")
-_UNSPACED = defer_regex(f"([{UNSPACED}]+)")
-_HAN = defer_regex("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+_PATTERNS = load_patterns(__package__, "characters.txt")
+TOKENS, _CUES = _PATTERNS["tokens"], _PATTERNS["cues"]
+"""Patterns of the parts of texts. `{letter}` has the combining marks and joiners that are not \\w in Python: Hebrew and
+Arabic points, Indic vowel signs, Thai and Lao vowels and tones. Without them a Hindi word falls into single letters.
+Atomic groups read a long run once. They stand in place of groups with possessive quantifiers, of which Python before
+3.11.5 misses matches (python/cpython#106052)."""
 
 # Latin, CJK, Arabic, Greek, Armenian, Ethiopic
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
 _TRAILING = " \t\r\n\"'`)]}*_\u201d\u2019\u00bb!."
-_NUMBER = defer_regex(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-    r"|dozen|hundred|thousand|once|twice|couple|few)\b",
-    re.IGNORECASE,
-)
-_TIME = defer_regex(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|since|recently|morning|evening|night"
-    r"|(?:day|week|weekend|month|year)s?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|january|february|march|april|june|july|august|september|october|november|december"
-    r"|\d{4}|\d+(?:st|nd|rd|th))\b",
-    re.IGNORECASE,
-)
 
 _LOOKED_AT = 100
 """Chunks at the beginning of a text by which its language is detected."""
@@ -270,9 +226,9 @@ def extract_cues(text: str) -> str:
     cues = f"{min(word_count, 99):02d}"
     if any(mark in text for mark in _QUESTION_MARKS):
         cues += "aq" if is_question(text) else "q"
-    if _NUMBER.search(text):
+    if _CUES["number"].search(text):
         cues += "n"
-    return cues + "t" if _TIME.search(text) else cues
+    return cues + "t" if _CUES["time"].search(text) else cues
 
 
 def stem(word: str, language: str = DEFAULT) -> str:
@@ -294,7 +250,9 @@ def normalize_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _OTHER_DIGIT.sub(_to_plain_digit, unicodedata.normalize("NFKC", _IGNORABLE.sub("", text)))
+    return TOKENS["other digit"].sub(
+        _to_plain_digit, unicodedata.normalize("NFKC", TOKENS["invisible"].sub("", text))
+    )
 
 
 def _to_plain_digit(match: re.Match[str]) -> str:
@@ -305,25 +263,25 @@ def _to_plain_digit(match: re.Match[str]) -> str:
 def _cut(text: str) -> list[str]:
     """Return the chunks of a normalised text."""
     if "," in text:
-        text = _THOUSANDS.sub("", text)
-    return (_CHUNK_ASCII if text.isascii() else _CHUNK).findall(text)
+        text = TOKENS["thousands"].sub("", text)
+    return (TOKENS["ascii chunk"] if text.isascii() else TOKENS["chunk"]).findall(text)
 
 
 def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
     """Return the parts and wholes of one chunk by the rules of the module."""
-    humps = _NUMBERED.sub(r"\1\3 \2\4", _HUMP.sub(" ", chunk))
+    humps = TOKENS["numbered"].sub(r"\1\3 \2\4", TOKENS["hump"].sub(" ", chunk))
     folded = fold(humps)
     in_capitals = chunk.isupper() and chunk.isalnum() and chunk not in ("A", "I")
     parts = [
         token
-        for part in _PART.findall(folded)
+        for part in TOKENS["part"].findall(folded)
         for token in _tokenize_word(part, chunks, in_capitals=in_capitals)
     ]
-    singles = _HAN.findall(folded) if not chunk.isascii() and _may_be_unspaced(folded) else []
+    singles = TOKENS["han"].findall(folded) if not chunk.isascii() and _may_be_unspaced(folded) else []
     plain = fold(chunk)
-    if plain == folded and _PART.fullmatch(plain):
+    if plain == folded and TOKENS["part"].fullmatch(plain):
         return tuple(parts), tuple(singles) if len(plain) > 1 else ()
-    if _PART.fullmatch(plain):  # camelCase: the whole is an ordinary word, and is stemmed like one
+    if TOKENS["part"].fullmatch(plain):  # camelCase: the whole is an ordinary word, and is stemmed like one
         return tuple(parts), (*_tokenize_word(plain, chunks, in_capitals=in_capitals), *singles)
     whole = "".join(plain.split())[:LONGEST_TOKEN]  # folding can make a blank of an exotic letter
     return tuple(parts), (whole, *singles) if whole else tuple(singles)
@@ -346,13 +304,13 @@ def _tokenize_word(word: str, chunks: _Chunks, *, in_capitals: bool) -> list[str
         if is_short and (len(word) == 1 or word in chunks.function_words):
             return []
         return [chunks.stem_ascii(word[:LONGEST_TOKEN])]
-    if not (_may_be_unspaced(word) and _UNSPACED.search(word)):
+    if not (_may_be_unspaced(word) and TOKENS["run of unspaced"].search(word)):
         return [chunks.stem(word[:LONGEST_TOKEN])]
     tokens: list[str] = []
-    for piece in _UNSPACED.split(word):
+    for piece in TOKENS["run of unspaced"].split(word):
         if not piece:
             continue
-        if not _UNSPACED.match(piece):
+        if not TOKENS["run of unspaced"].match(piece):
             tokens += _tokenize_word(piece, chunks, in_capitals=in_capitals)
         elif len(piece) == 1:
             tokens.append(piece)
