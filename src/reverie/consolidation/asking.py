@@ -96,9 +96,8 @@ class ModelAsker:
 
     def is_trusted(self) -> bool | None:
         """Return whether the model is believed without controls; None if nothing is known of it."""
-        return {_BELIEVED: True, _DENIED: False, _FAILED: False}.get(
-            self.writer.store.cursor(TRUST + self.name) or ""
-        )
+        found = self.writer.store.cursor(TRUST + self.name)
+        return None if found is None else found == _BELIEVED
 
     def note_belief(self, *, is_believed: bool) -> None:
         """Store whether the model was believed in a dream; one that has failed its exam stays so."""

@@ -19,7 +19,7 @@ from reverie.consolidation.asking import ExamReport, ModelAsker, MonthUsage
 from reverie.consolidation.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.gatherer import ACTOR, DREAM, PASSES, VERIFIED, InputGatherer, Pass, WindowKind
 from reverie.consolidation.inbox import Inbox, PassOutcome, drop_rejected
-from reverie.consolidation.passes import drafts, verify
+from reverie.consolidation.passes import compact, drafts, read, verify
 from reverie.consolidation.values import Plan, PlanRecords, build_cursor_name, select_groups
 from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
@@ -38,6 +38,7 @@ ALL = "dream"
 """Name of all passes of a dream together."""
 
 _ATTEMPTS = 5
+_WINDOW_PASSES = {read.NAME: read.read, compact.NAME: compact.compact}
 
 
 class Dreams(Inbox):
@@ -121,7 +122,7 @@ class Dreams(Inbox):
         """Return the plan of `read` or `compact`; the arguments are those of `run_window`."""
         is_read = is_asking and self._asker.model is not None and (self._settings.remember or name != "read")
         window = self._gatherer.read_window(session, name, keep=keep, is_read=is_read)
-        flow = PASSES[name].build(self._gatherer.gather_session(name, window))
+        flow = _WINDOW_PASSES[name](self._gatherer.gather_session(name, window))
         return run_pass(flow, self._asker.ask if is_read else lambda _: NO_MODEL)
 
     def _plan_dream(self) -> Plan:
@@ -131,14 +132,14 @@ class Dreams(Inbox):
         for names in _group_names(DREAM):
             plans += self._plan_together(names, ask, [change for plan in plans for change in plan.edits])
 
-        steps = tuple(step for plan in plans for step in plan.steps)
+        lists = ("steps", "proposals", "refused", "notes")
+        joined = {name: tuple(each for plan in plans for each in getattr(plan, name)) for name in lists}
         return self._gatherer.gather_basics().build_plan(
             ALL,
-            steps=steps,
-            proposals=tuple(step for plan in plans for step in plan.proposals),
-            refused=tuple(refusal for plan in plans for refusal in plan.refused),
-            notes=tuple(note for plan in plans for note in plan.notes),
-            skipped="" if steps else "; ".join(f"{p.name}: {p.skipped}" for p in plans if p.skipped),
+            **joined,
+            skipped=""
+            if joined["steps"]
+            else "; ".join(f"{p.name}: {p.skipped}" for p in plans if p.skipped),
             failed="; ".join(f"{plan.name}: {plan.failed}" for plan in plans if plan.failed),
             cursors={name: text for plan in plans for name, text in plan.cursors.items()},
             usage=sum((plan.usage for plan in plans), TokenUsage()),
@@ -281,10 +282,9 @@ class Dreams(Inbox):
 
     def _has_news(self) -> bool:
         """Return whether anything has changed that some pass of a dream has not considered."""
-        passes = [PASSES[name] for name in DREAM]
         return any(
             registered.has_work(self._gatherer.gather_news(registered))
-            for registered in passes
+            for registered in PASSES.values()
             if not (registered.needs and self._explain_off(registered))
         )
 

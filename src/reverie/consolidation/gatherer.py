@@ -1,7 +1,6 @@
 """The passes, and what they read of the store: changes, records, turns, and the windows of sessions.
 
-Adding a pass: write a function from `PassInput` to a plan in `passes`, and add a row to `PASSES`. Add its name to
-`DREAM` if it is to run in every dream.
+Adding a pass: write a function from `PassInput` to a plan in `passes`, and add a row to `PASSES`.
 
 Turns are never removed: the beginning of a window moves. Pages belong to the shared scope, so no paragraph of history
 tells a session with a scope.
@@ -68,11 +67,8 @@ DEFAULT_COMPACTION_TOKENS = 50_000
 MAX_AT_ONCE = 200
 """Turns that leave the window in one plan; more leave it in several."""
 
-DREAM = ("enrich", "verify", "tidy", "preferences", "promote")
-"""Passes of a dream, in the order in which they run."""
-
 VERIFIED = ("verify", "tidy", "preferences")
-"""Passes of `DREAM`, in a row, whose claims are verified together.
+"""Passes of a dream, in a row, whose claims are verified together.
 
 If two of them change the same record, the first counts: a sentence that is dropped is not filed.
 """
@@ -88,12 +84,12 @@ PROMPT_SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A registered pass.
+    """A pass of a dream.
 
     Attributes:
         name: Its name.
         build: Builds the plan, asking a model if it needs one.
-        about: What it is about: the changes, drafts or waiting claims since it last ran, or a session.
+        about: What it is about: the changes, drafts or waiting claims since it last ran.
         setting: Setting that switches it on; empty for a pass that is always on.
         left: Cursor with the ids for which its last run had no room; empty for none.
         needs: What is so without a model, where the pass does nothing then; empty for a pass that works without one.
@@ -101,7 +97,7 @@ class Pass:
 
     name: str
     build: Callable[[PassInput], Flow[Plan]]
-    about: Literal["changes", "drafts", "claims", "session"] = "changes"
+    about: Literal["changes", "drafts", "claims"] = "changes"
     setting: str = ""
     left: str = ""
     needs: str = ""
@@ -118,13 +114,7 @@ class Pass:
 PASSES = {
     each.name: each
     for each in (
-        Pass(
-            drafts.NAME,
-            drafts.enrich_drafts,
-            "drafts",
-            setting="enrich",
-            needs="rough notes stay as they are",
-        ),
+        Pass(drafts.NAME, drafts.enrich_drafts, "drafts", "enrich", needs="rough notes stay as they are"),
         Pass(verify.NAME, verify.verify, "claims", needs="only a model verifies what a model read"),
         Pass(tidy.NAME, tidy.tidy, left=tidy.LEFT),
         Pass(
@@ -135,11 +125,12 @@ PASSES = {
             needs="only rules learn preferences",
         ),
         Pass(tidy.PROMOTE, tidy.promote, setting="promotion_enabled"),
-        Pass(read.NAME, read.read, "session"),
-        Pass(compact.NAME, compact.compact, "session"),
     )
 }
-"""The passes by name."""
+"""The passes of a dream by name, in the order in which they run."""
+
+DREAM = tuple(PASSES)
+"""Their names."""
 
 
 WindowKind = Literal["read", "compact"]
@@ -323,12 +314,11 @@ class InputGatherer:
 
     def read_state(self, session: str) -> ReadingState:
         """Return how far a model has read a session, and when it is asked about the rest."""
-        position, _, rest = (self._store.cursor(build_remembered_cursor(session)) or "").partition(" ")
-        failures, _, rest = rest.partition(" ")
-        again_at, _, reader = rest.partition(" ")
-        if not failures.isdecimal() or reader != self._asker.name:
-            return ReadingState(parse_position(position), is_waiting=bool(failures))
-        return ReadingState(parse_position(position), int(failures), parse_time(again_at), is_waiting=True)
+        text = self._store.cursor(build_remembered_cursor(session)) or ""
+        position, *rest = text.split(" ", 3)
+        if rest[2:] != [self._asker.name]:
+            return ReadingState(parse_position(position), is_waiting=bool(rest))
+        return ReadingState(parse_position(position), int(rest[0]), parse_time(rest[1]), is_waiting=True)
 
     def read_told(self, session: str) -> int:
         """Return the position of the first turn of a session that `HISTORY.md` does not tell."""

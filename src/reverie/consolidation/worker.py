@@ -486,13 +486,9 @@ class DreamLease:
             return self._leases.take_lease(self._owner, LEASE_TIME)
         now = self._clock()
         mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
-        wrong = [
-            entry.key
-            for entry in self._store.entries(LEASE, now=now)
-            if entry.expires_at is not None and entry.expires_at - now > CLOCK_WAS_WRONG
-        ]
-        if wrong:
-            self._store.drop_entries(LEASE, wrong)
+        held = self._store.entries(LEASE, now=now)
+        wrong = [each.key for each in held if each.expires_at and each.expires_at - now > CLOCK_WAS_WRONG]
+        self._store.drop_entries(LEASE, wrong)
         return 0 if self._store.put_entry(mine, capacity=1, now=now) else None
 
     def _release(self) -> None:

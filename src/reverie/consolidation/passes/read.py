@@ -460,7 +460,7 @@ def _read_kind(text: str, content: str) -> Kind:
 _LONGEST_PARAGRAPH = 4_000
 _LONGEST_QUOTED = 160
 _LONGEST_TOLD = 500
-_LONGEST_REPLY = 2  # words
+_FEW_WORDS = 2  # of a message that tells nothing
 _STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 
 
@@ -481,7 +481,7 @@ def build_headline(turns: Sequence[Turn]) -> str:
             exchanges.append([text])
         elif turn.role == "assistant" and exchanges and len(exchanges[-1]) == 1:
             exchanges[-1].append(text)
-    told = [" → ".join(_cut(text) for text in each if _is_telling(text)) for each in exchanges]
+    told = [" → ".join(_cut(text) for text in each if len(tokenize(text)) > _FEW_WORDS) for each in exchanges]
     told = list(filter(None, told)) or [_cut(each[0]) for each in exchanges[:1]]
     if not told:
         return f"{len(turns)} messages."
@@ -489,10 +489,6 @@ def build_headline(turns: Sequence[Turn]) -> str:
     fitting = max(1, sum(end <= _LONGEST_TOLD for end in ends))
     told[fitting:] = [f"… and {len(told) - fitting} more"] if fitting < len(told) else []
     return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in told)
-
-
-def _is_telling(text: str) -> bool:
-    return len(tokenize(text)) > _LONGEST_REPLY
 
 
 def stamp_paragraph(text: str, at: datetime) -> str:

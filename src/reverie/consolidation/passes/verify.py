@@ -15,7 +15,7 @@ from reverie.consolidation.passes.read import HELD
 from reverie.consolidation.plan_builder import CONFIRMED, PlanBuilder
 from reverie.consolidation.values import PassInput, PendingClaim, Plan, PlanStep, encode_claims
 from reverie.domain.change import Change
-from reverie.domain.record import Record, validate_record
+from reverie.domain.record import Record
 from reverie.domain.text.escaping import escape_line
 
 NAME = "verify"
@@ -67,24 +67,24 @@ def withdraw_shown(view: PassInput, plan: Plan) -> Plan:
 
     What the owner has pinned or said since stays. What is withdrawn waits to be verified again.
     """
-    steps: list[PlanStep] = []
+    changed = [(headline, view.archive(headline, NOT_BELIEVED)) for headline in view.headlines]
     left: list[PendingClaim] = []
     for each in view.claims:
         record = view.cited.get(each.record) if each.is_shown else None
         if record is None or record.archived or record.pinned or record.seen_count >= CONFIRMED:
             continue
-        steps.append(_step(record, view.archive(record, HELD), NOT_BELIEVED))
-        quote = view.cited.get(each.quote)
+        changed.append((record, view.archive(record, HELD)))
+        quote, target = view.cited.get(each.quote), view.cited.get(each.target)
         if quote is not None and quote.archive_reason.startswith(_SAME_WORDS):
-            steps.append(_step(quote, replace(quote, archived_at=None, archive_reason=""), NOT_BELIEVED))
-        target = view.cited.get(each.target)
+            changed.append((quote, replace(quote, archived_at=None, archive_reason="")))
         if target is not None and target.replaced_by == each.record:
-            steps.append(_step(target, replace(target, valid_to=None, replaced_by=""), NOT_BELIEVED))
+            changed.append((target, replace(target, valid_to=None, replaced_by="")))
         left.append(each._replace(tries=0, is_shown=False))
-    steps += [
-        _step(headline, view.archive(headline, NOT_BELIEVED), NOT_BELIEVED) for headline in view.headlines
-    ]
     left += [each for each in view.claims if not each.is_shown]
+    steps = [
+        PlanStep(edit=Change(before=before, after=after), why=NOT_BELIEVED, sources=(before.id,))
+        for before, after in changed
+    ]
     touched = {step.edit.id for step in steps}
     kept = tuple(step for step in plan.steps if step.edit.id not in touched)
     return replace(
@@ -136,7 +136,3 @@ def _is_untouched(quote: Record, said: str) -> bool:
     """Return whether a sentence that a reading saved was neither said again, pinned nor reworded since."""
     is_unchanged = quote.content[:60] in " ".join(said.split())
     return not (quote.archived or quote.pinned or quote.seen_count >= CONFIRMED) and is_unchanged
-
-
-def _step(before: Record, after: Record, why: str) -> PlanStep:
-    return PlanStep(edit=Change(before=before, after=validate_record(after)), why=why, sources=(before.id,))
