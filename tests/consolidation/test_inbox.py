@@ -58,7 +58,7 @@ def test_a_kept_plan_survives_closing_and_is_the_same(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m") as memory:
         (kept,) = memory.dreams.kept_plans()
         assert kept.plan == plan
-        assert (len(kept.groups), kept.open, kept.decided) == (2, (0, 1), False)
+        assert (len(kept.groups), kept.open) == (2, (0, 1))
 
 
 def test_accepted_groups_are_made_and_rejected_ones_are_not_planned_again(memory: Memory) -> None:
@@ -68,10 +68,10 @@ def test_accepted_groups_are_made_and_rejected_ones_are_not_planned_again(memory
     memory.dreams.decide(plan.id, "later", groups=[0])
     after = memory.dreams.decide(plan.id, "accept", groups=[1])
     assert list_layers(memory) == {texts[0]: "episodic", texts[1]: "semantic"}
-    assert (after.groups[0].state, after.decided) == ("later", False)
+    assert (after.groups[0].state, after.open) == ("later", (0,))
     (batch,) = after.batches
     done = memory.dreams.decide(plan.id, "reject", reason="not yet")
-    assert (done.decided, done.groups[0].state) == (True, "rejected")
+    assert (done.open, done.groups[0].state) == ((), "rejected")
     memory.history.undo(batch=batch)
     assert set(list_layers(memory).values()) == {"episodic"}
     again = memory.dreams.plan("promote")
@@ -103,7 +103,7 @@ def test_a_plan_that_is_outdated_changes_nothing_and_says_so(memory: Memory, clo
     with pytest.raises(Conflict):
         memory.dreams.decide(plan.id, "accept")
     assert memory.dreams.kept_plans()[0].open == (0,)
-    assert memory.dreams.decide(plan.id, "reject").decided
+    assert not memory.dreams.decide(plan.id, "reject").open
 
 
 def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) -> None:

@@ -164,11 +164,6 @@ class WaitingPlan:
         return tuple(number for number, group in enumerate(self.groups) if group.is_open)
 
     @property
-    def decided(self) -> bool:
-        """Whether nothing of it is open."""
-        return not self.open
-
-    @property
     def batches(self) -> tuple[int, ...]:
         """Numbers by which the groups that were accepted just now can be undone."""
         return tuple(dict.fromkeys(group.batch for group in self.groups if group.batch is not None))
@@ -343,7 +338,7 @@ class Inbox:
             keys = [build_group_key(waiting.groups[number].steps) for number in wanted]
             rejected = (self._store.cursor(_REJECTED) or "").split()
             cursors[_REJECTED] = " ".join([*rejected, *keys][-_MAX_REJECTED:])
-        if after.decided and (record is None or verdict == "accept"):
+        if not after.open and (record is None or verdict == "accept"):
             cursors[_PLAN + id] = None
             unchanged = [each for each in plan.cursors if self._store.cursor(each) == waiting.expected[each]]
             cursors |= {each: plan.cursors[each] for each in unchanged}

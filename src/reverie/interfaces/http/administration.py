@@ -215,7 +215,7 @@ def _answer_plan(waiting: WaitingPlan) -> OperationAnswer[schemas.PlanOutput]:
         to_json_object(step, "why", "sources") | to_json_object(step.edit, "subject", "id", "before", "after")
         for step in plan.steps
     )
-    body |= {"steps": [*steps], "groups": groups, "decided": waiting.decided}
+    body |= {"steps": [*steps], "groups": groups, "decided": not waiting.open}
     body |= {"usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens")}
     return OperationAnswer(body | {"applied": batches[0] if batches else None})
 

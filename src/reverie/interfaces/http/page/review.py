@@ -71,7 +71,7 @@ def show_review(call: Call) -> Screen:
 
 def _draw_review(call: Call, *, stale: bool = False) -> Screen:
     is_whole = views.is_allowed(call, "review", is_whole=True)
-    plans = [plan for plan in call.memory.dreams.kept_plans() if not plan.decided] if is_whole else []
+    plans = call.memory.dreams.kept_plans() if is_whole else []
     return Screen(
         "review.html",
         status=409 if stale else 200,
