@@ -155,7 +155,7 @@ def test_a_text_that_only_a_plan_has_is_erased(memory: Memory, clock: MovableClo
     ]
     memory.admin.forget(match="victor hid")
     assert memory.dreams.kept_plans() == []
-    with pytest.raises(NotFound, match="nothing has that text"):
+    with pytest.raises(NotFound, match="no item contains that text"):
         memory.admin.forget(match="victor hid")
 
 

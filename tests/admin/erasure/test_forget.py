@@ -435,7 +435,7 @@ def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> No
     memory.history.undo(memory.history.log()[-1])
     memory.session("cli:1").add("assistant", "Hi", metadata={"origin": "tool", "signal": "tool_failure"})
     for text in ("ed1b", "superseded", "promoted", "tool"):
-        with pytest.raises(NotFound, match="nothing has that text"):
+        with pytest.raises(NotFound, match="no item contains that text"):
             memory.admin.forget(match=text, dry_run=True)
     memory.admin.forget(match="aded1bedbeef")
     now = memory.get(before.id)
@@ -446,7 +446,7 @@ def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> No
     assert now is not None
     assert dict(now.metadata) == {"merged_from": "aded1bedbeef"}
     memory.update(before.id, metadata={"wish": "Marry Ada", "origin": "web"})
-    with pytest.raises(NotFound, match="nothing has that text"):
+    with pytest.raises(NotFound, match="no item contains that text"):
         memory.admin.forget(match="web", dry_run=True)
     memory.admin.forget(match="ada")
     now = memory.get(before.id)
@@ -467,7 +467,7 @@ def test_no_word_of_the_program_is_taken_for_content(memory: Memory, clock: Mova
     clock.now += timedelta(hours=2)
     memory.admin.purge(older_than="30d")
     for word in {word for operation in OPERATIONS for word in operation.split("_")} | {"undo of", "expired"}:
-        with pytest.raises(NotFound, match="nothing has that text"):
+        with pytest.raises(NotFound, match="no item contains that text"):
             memory.admin.forget(match=word)
 
 
@@ -783,7 +783,7 @@ def test_the_names_of_deleted_pages_and_sessions_go(memory: Memory) -> None:
     assert "karenina" not in repr(store.cursors()).lower()
     assert store.journal(id="people/anna-karenina.md") == []
     assert memory.turns("telegram:anna-k")
-    with pytest.raises(NotFound, match="nothing has that text"):
+    with pytest.raises(NotFound, match="no item contains that text"):
         memory.admin.forget(match="anna-karenina")
     if memory.path is not None:
         for file in memory.path.rglob("*"):

@@ -235,7 +235,7 @@ def test_a_proposal_is_reviewed(folder: Path) -> None:
     assert "--reject" in review(record.id, "--accept", "--reason", "it is true")
     assert "Left for later" in review(record.id, "--later")
     assert "Rejected" in review(record.id, "--reject", "--reason", "the card is gone")
-    assert "Nothing is proposed" in review()
+    assert "No proposals." in review()
     assert "Accepted" in review(record.id, "--accept")
     assert record.content in run(folder, "recall", "company card").stdout.decode()
 

@@ -621,5 +621,5 @@ def _build_not_found(request: EraseRequest, left: Sequence[ErasureItem]) -> NotF
         named = "; ".join(f"{item.subject} {item.id!r} ({item.because})" for item in left[:_NAMED])
         return NotFound(f"nothing that has that text goes by itself, of {len(left)} with it: {named}")
     if request.match is not None:
-        return NotFound("nothing has that text: search for words of it, or forget by id")
+        return NotFound("no item contains that text: search for words of it, or forget by id")
     return NotFound("nothing is left of it to forget: search or list for the right id")

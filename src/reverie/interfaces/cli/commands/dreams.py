@@ -168,7 +168,7 @@ def review(context: CommandContext, /, id: str | None, verdict: Verdict | None, 
                 lines.append(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(excerpt)}")
     context.print_result("\n".join(lines), {"proposals": proposals}, brief="\n".join(lines))
     if not (proposals or context.as_json):
-        context.print_message("Nothing is proposed.")
+        context.print_message("No proposals.")
 
 
 def _describe_proposal(record: Record) -> str:

@@ -86,7 +86,7 @@ def _draw_review(call: Call, *, stale: bool = False) -> Screen:
 
 @VIEWS.add("POST", "/review/thinking", "review", is_whole=True)
 def choose_thinking(call: Call, fields: Fields) -> Redirect:
-    """Store what dreams may do by themselves."""
+    """Store what dreams may do automatically."""
     call.memory.dreams.set_thinking(cast(Thinking, fields.get("thinking")))
     return Redirect(views.choose_local_path(fields.get("next"), "/review"), done=0)
 
