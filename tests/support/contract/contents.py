@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from reverie.domain.errors import Conflict
-from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import CollectionStats, Passage
 from reverie.stores.protocol import Store
@@ -22,8 +21,6 @@ from tests.support.contract.factories import (
     make_session,
     make_time,
     make_turn,
-    remove,
-    undo_of,
 )
 from tests.support.contract.opening import ContractBase
 
@@ -59,22 +56,6 @@ class ContentsContract(ContractBase):
             ],
         )
         assert store.turns(session="chat:1") == [make_turn(0), make_turn(1), make_turn(2)]
-
-    def test_a_session_goes_only_after_its_turns(self, store: Store) -> None:
-        add(store, make_session(), make_turn(0), make_turn(1))
-        with pytest.raises(Conflict, match="still has turns"):
-            remove(store, make_session())
-        with pytest.raises(Conflict, match="create it first"):
-            commit(
-                store,
-                [*make_removals(make_turn(0), make_turn(1), make_session()), *make_additions(make_turn(0))],
-            )
-        rows = remove(store, make_turn(0), make_turn(1), make_session())
-        assert store.sessions() == []
-        assert list(store.scan_turns(Filter())) == []
-        assert store.measure("turn", None) == CollectionStats(passages=0, tokens=0)
-        commit(store, undo_of(rows))
-        assert store.turns(session="chat:1") == [make_turn(0), make_turn(1)]
 
     # -- searching ---------------------------------------------------------------------------------
 

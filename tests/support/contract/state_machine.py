@@ -292,11 +292,14 @@ class StoreStateMachine(RuleBasedStateMachine):
     @rule(
         name=st.sampled_from("ab"),
         value=st.none() | st.sampled_from(("1", "2")),
-        counts=st.dictionaries(st.sampled_from("ab"), st.integers(-2, 2)),
+        options=st.fixed_dictionaries(
+            {"counts": st.dictionaries(st.sampled_from("ab"), st.integers(-2, 2))},
+            optional={"since": st.integers(0, 20)},
+        ),
     )
-    def set_cursor(self, name: str, value: str | None, counts: dict[str, int]) -> None:
-        """Set or remove a cursor, and add to counters."""
-        self._compare("commit", [], actor="machine", at=NOW, cursors={name: value}, counts=counts)
+    def set_cursor(self, name: str, value: str | None, options: dict[str, Any]) -> None:
+        """Set or remove a cursor, and add to counters, unless a record has changed."""
+        self._compare("commit", [], actor="machine", at=NOW, cursors={name: value}, **options)
         for one in "ab":
             self._compare("count", one)
 

@@ -218,17 +218,6 @@ class StoreContract(ContentsContract, ErasingContract, ReadingContract):
         change(store, as_read, replace(one, pinned=True))
         assert store.records([one.id])[0].pinned
 
-    def test_since_refuses_when_a_record_was_changed_meanwhile(self, store: Store) -> None:
-        add(store, make_record(1))
-        add(store, make_session(), make_turn(0), since=1)
-        add(store, make_record(2), since=1)
-        with pytest.raises(Conflict, match="search again"):
-            add(store, make_record(3), since=3)
-        with pytest.raises(Conflict, match="search again"):
-            commit(store, [], since=0, cursors={"a": "b"})
-        assert store.sequence() == 4
-        assert store.cursor("a") is None
-
     # -- records -------------------------------------------------------------------------------------
 
     def test_records_come_in_the_order_asked_for(self, store: Store) -> None:
