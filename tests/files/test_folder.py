@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,21 +76,6 @@ def test_what_another_process_committed_and_did_not_write_is_written_at_the_next
     kept_folder.store.commit(make_additions(make_record(60)), actor="owner", at=kept_folder.clock())
     kept_folder.folder.refresh()
     assert kept_folder.folder.flush()
-    assert_files_match(kept_folder)
-
-
-def test_a_broken_file_is_a_problem_until_it_is_mended(kept_folder: KeptFolder) -> None:
-    good = kept_folder.read("memory/000000000002.json")
-    kept_folder.save("memory/000000000002.json", good, good[:-20])
-    kept_folder.turn()
-    assert ["000000000002.json" in problem.what for problem in kept_folder.folder.problems()] == [True]
-    kept_folder.change(make_record(2), replace(make_record(2), importance=0.9))
-    assert kept_folder.read("memory/000000000002.json") == good[:-20]
-    kept_folder.save("memory/000000000002.json", good[:-20], good.replace("record 2", "record two"))
-    kept_folder.turn()
-    assert kept_folder.folder.problems() == []
-    (mended,) = kept_folder.store.records([make_record(2).id])
-    assert (mended.content, mended.importance) == ("Content of record two", 0.9)
     assert_files_match(kept_folder)
 
 

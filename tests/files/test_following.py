@@ -25,7 +25,6 @@ from tests.support.contract.factories import (
     NOW,
     make_change,
     make_record,
-    make_removals,
     make_session,
     make_turn,
 )
@@ -72,13 +71,6 @@ def test_an_edit_of_the_old_text_while_a_new_one_waits_is_merged(late: KeptFolde
     assert (found.content, found.importance) == ("By hand", 0.9)
     assert late.store.pages(["MEMORY.md"])[0].content == "# My memory\n- by the program\n"
     assert late.folder.conflicts() == []
-    assert_files_match(late)
-
-
-def test_what_was_erased_leaves_the_files_at_once(late: KeptFolder) -> None:
-    late.add(make_record(60), mirrored=False)
-    rows = late.store.erase(make_removals(make_record(2), make_record(60)), actor="owner", at=NOW)
-    late.folder.notice(rows)
     assert_files_match(late)
 
 

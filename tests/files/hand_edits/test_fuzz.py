@@ -326,10 +326,7 @@ class Play:
         shutil.rmtree(self.edited_folder.path("memory"), ignore_errors=True)
 
     def lose_state(self) -> None:
-        self.edited_folder.state.close()
-        for path in self.edited_folder.root.glob("files.db*"):
-            path.unlink()
-        self.edited_folder.reopen()
+        self.edited_folder.lose_state()
 
     # -- what must hold ----------------------------------------------------------------------------------
 

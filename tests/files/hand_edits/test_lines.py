@@ -195,10 +195,7 @@ def test_without_the_state_of_the_files_an_edit_comes_in_and_nothing_is_removed(
     edited_folder.write("memory/MEMORY.md", "- one\n- by hand\n")
     edited_folder.write("memory/HISTORY.md", "Two.\n\nBy hand.\n")
     edited_folder.write(DAY, edited_folder.read(DAY).split("\n")[3] + "\n- By hand\n")
-    edited_folder.state.close()
-    for path in edited_folder.root.glob("files.db*"):
-        path.unlink()
-    edited_folder.reopen()
+    edited_folder.lose_state()
     edited_folder.sync()
     assert set(edited_folder.read("memory/MEMORY.md").split("\n")) == {"- one", "- two", "- by hand", ""}
     assert sorted(list_paragraph_texts(edited_folder)) == ["By hand.", "One.", "Two."]

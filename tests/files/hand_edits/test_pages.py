@@ -345,11 +345,8 @@ def test_without_the_state_of_the_files_edits_come_in_and_nothing_is_removed(fol
     folder.commit(Change(before=make_note(3), after=None))
     text = "\n".join([*old.replace("record 2", "By hand").split("\n")[:3], *old.split("\n")[4:], "- New", ""])
     text = text.replace(list_rows(folder)[1], "- By hand" + list_rows(folder)[1].removeprefix("- record 2"))
-    folder.state.close()
-    for path in folder.root.glob("files.db*"):
-        path.unlink()
+    folder.lose_state()
     folder.write(NOTES, text)
-    folder.reopen()
     folder.sync()
     folder.sync()
     assert folder.record(1).content == "Changed by the program"
