@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -255,6 +256,7 @@ def _mentions_message(given: PackInput) -> bool:
     return any(not words.isdisjoint(tokenize(text)) for text in texts)
 
 
+@lru_cache(maxsize=256)  # the pages and the replayed turns are in every prompt
 def _fold_words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 

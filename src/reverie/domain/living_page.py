@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 from pkgutil import get_data
 from typing import NamedTuple
@@ -192,7 +192,8 @@ def _compute_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def parse_block(block: str) -> list[Section]:
+@lru_cache(maxsize=32)  # a page stands in every prompt, and seldom changes
+def parse_block(block: str) -> tuple[Section, ...]:
     """Return the sections of a block, with or without its comment lines; `render_block` writes them.
 
     Tags that a person has added to a line are words of its text, since the page shows no tags.
@@ -206,7 +207,7 @@ def parse_block(block: str) -> list[Section]:
             line = Line(line.id, " ".join(words), line.note, line.permission)
             last = sections.pop() if sections else Section("")
             sections.append(last._replace(lines=(*last.lines, line)))
-    return sections
+    return tuple(sections)
 
 
 _WRITTEN = {"\\": r"\\", "\n": "<br>", "<": r"\<", "&": r"\&", " ": "&#32;", "\t": "&#9;"}
@@ -285,6 +286,7 @@ def strip_intact_block(text: str) -> str:
 # -- in a prompt -------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=32)
 def render_for_prompt(block: str, *, room: int) -> str:
     """Return the sections of a block for a prompt, each line with its id in brackets.
 

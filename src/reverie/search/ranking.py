@@ -25,6 +25,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import mul
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -40,8 +42,6 @@ ASSISTANT = "assistant"
 
 _OTHER_WORDS = ("clip", "related")
 """Reasons of alternatives that may be another word, so that their rarity is no evidence."""
-
-_SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's place
 
 
 class RankingSettings(NamedTuple):
@@ -492,8 +492,8 @@ def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:
     )
 
 
-_Spots = Mapping[int, tuple[Passage, Sequence[tuple[int, float]], int]]
-"""Turns by place, each with its hits and its length."""
+_Hits = list[tuple[int, float]]
+_NO_HITS: _Hits = []
 
 
 def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
@@ -523,38 +523,40 @@ def _add_neighbours(
 ) -> tuple[list[_Candidate], dict[int | None, float]]:
     """Return the turns with a match in or near them (or all), with base scores, and the best score of each session."""
     settings = scale.settings
-    offsets = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
-    offsets += [(i, weight) for i, weight in enumerate(settings.after, 1)]
-    spots = {
-        (turn.thread or 0) * _SPREAD + turn.position: (turn, scale.hits(turn.terms), turn.length)
-        for turn in turns
-    }
+    weights = (*settings.before[::-1], 0.0, *settings.after)  # of a turn's neighbours, and of the turn
+    first, last = len(settings.before), len(settings.after)
+    placed = sorted((turn.thread or 0, turn.position, turn) for turn in turns)
     candidates = []
     best: dict[int | None, float] = {}
-    for place, (passage, own, length) in spots.items():
-        taken, extra = _take_in(place, settings.enough - length, spots, offsets)
-        if not (own or taken or keeps_all):
-            continue
-        candidate = _Candidate(passage, scale, own)
-        candidates.append(candidate)
-        if taken:
-            most = settings.taken_most
-            taken = {i: min(most, count) for i, count in taken.items()}
-            for i, count in own:
-                taken[i] = taken.get(i, 0.0) + count
-            candidate.taken = taken
-        candidate.norm = norm = scale.flat + scale.slope * (length + settings.taken_length * extra)
-        candidate.base = scale.words(taken.items() if taken else own, norm)
-        if scale.pairs and len(own) > 1:
-            candidate.pairs = scale.together(own, passage.terms, norm)
-        score = candidate.base + candidate.pairs
-        if score > best.get(passage.thread, 0.0):
-            best[passage.thread] = score
+    for _, run in groupby(enumerate(placed), lambda each: (each[1][0], each[1][1] - each[0])):
+        neighbours = [turn for _, (_, _, turn) in run]
+        hits = [_NO_HITS] * first + [scale.hits(turn.terms) for turn in neighbours] + [_NO_HITS] * last
+        sizes = [0] * first + [turn.length for turn in neighbours] + [0] * last
+        for place, passage in enumerate(neighbours):
+            own, length, end = hits[place + first], passage.length, place + len(weights)
+            taken, extra = _take_in(settings.enough - length, weights, hits[place:end], sizes[place:end])
+            if not (own or taken or keeps_all):
+                continue
+            candidate = _Candidate(passage, scale, own)
+            candidates.append(candidate)
+            if taken:
+                most = settings.taken_most
+                taken = {i: min(most, count) for i, count in taken.items()}
+                for i, count in own:
+                    taken[i] = taken.get(i, 0.0) + count
+                candidate.taken = taken
+            candidate.norm = norm = scale.flat + scale.slope * (length + settings.taken_length * extra)
+            candidate.base = scale.words(taken.items() if taken else own, norm)
+            if scale.pairs and len(own) > 1:
+                candidate.pairs = scale.together(own, passage.terms, norm)
+            score = candidate.base + candidate.pairs
+            if score > best.get(passage.thread, 0.0):
+                best[passage.thread] = score
     return candidates, best
 
 
 def _take_in(
-    place: int, room: int, spots: _Spots, offsets: Sequence[tuple[int, float]]
+    room: int, weights: Sequence[float], hits: Sequence[_Hits], sizes: Sequence[int]
 ) -> tuple[dict[int, float], float]:
     """Return the words of a turn's neighbours as far as there is room, and their length with the same weights.
 
@@ -562,17 +564,14 @@ def _take_in(
     long message takes in nothing.
     """
     taken: dict[int, float] = {}
-    extra = 0.0
-    spot_at = spots.get
-    for offset, weight in offsets if room > 0 else ():
-        if (spot := spot_at(place + offset)) is not None:
-            _, hits, size = spot
-            if size > room:
-                weight *= room / size
-            extra += weight * size
-            for i, count in hits:
-                taken[i] = taken.get(i, 0.0) + weight * count
-    return taken, extra
+    if room <= 0:
+        return taken, 0.0
+    if max(sizes) > room:
+        weights = [weight * min(1.0, room / (size or 1)) for weight, size in zip(weights, sizes, strict=True)]
+    for weight, counts in zip(weights, hits, strict=True):
+        for i, count in counts:
+            taken[i] = taken.get(i, 0.0) + weight * count
+    return taken, sum(map(mul, weights, sizes))
 
 
 class _Form:

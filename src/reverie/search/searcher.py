@@ -240,8 +240,11 @@ TURN_POOL = 32
 """Least turns from the index. Their neighbours are candidates too, so that each adds eight more. With 24, recall@10 of
 BEAM falls by .017."""
 
-_MORE_THAN_WANTED = 16
+_MORE_THAN_WANTED = 8
 """Candidates in addition to the wanted hits, if that is more than `POOL`."""
+
+_UNDER_HEADLINES = 16
+"""Hits in addition to the wanted ones where headlines take the places of several."""
 
 _LARGEST_POOL = 4_096
 
@@ -470,7 +473,7 @@ class Searcher:
         past = subject == "record" and updates.asks_for_past(query.text)
         is_current = subject == "record" and not query.dates and not past
         folds = subject == "record" and not question.repeats and not self._headlines.is_empty()
-        wanted = question._replace(limit=question.limit + _MORE_THAN_WANTED) if folds else question
+        wanted = question._replace(limit=question.limit + _UNDER_HEADLINES) if folds else question
         while True:
             scored, full = self._scorer.score(subject, query, question, counts, pool)
             if is_current:
