@@ -261,8 +261,13 @@ Fact = tuple[str, str, str]
 
 
 def prepare(texts: Sequence[str]) -> None:
-    """Compute the vectors of texts, also as JSON: `SqliteStore` embeds a value whole, whatever its `fields` are."""
-    embed([*texts, *(json.dumps({"text": text}, ensure_ascii=False) for text in texts)])
+    """Compute the vectors of texts in each form that a memory embeds, so that none waits for the model.
+
+    `SqliteStore` embeds a value whole, whatever its `fields` are. Hindsight adds the month.
+    """
+    month = f"{datetime.now(UTC):%B %Y}"
+    wrapped = (json.dumps({"text": text}, ensure_ascii=False) for text in texts)
+    embed([*texts, *wrapped, *(f"{text} (happened in {month})" for text in texts)])
 
 
 # -- measurements ------------------------------------------------------------------------------------
