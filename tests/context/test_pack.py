@@ -80,15 +80,7 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
     pack = packed(candidates=found, budget=budget, replay=conversation(shape))
     assert sorted(choice.hit.id for choice in pack.choices) == sorted(hit.id for hit in found)
     numbers = pack.diagnostics
-    left_out = [
-        "replayed",
-        "untrusted",
-        "repeated",
-        "weak",
-        "over_layer_limit",
-        "over_budget",
-        "already_shown",
-    ]
+    left_out = ["replayed", "untrusted", "repeated", "weak", "over_layer_limit", "over_budget", "already_shown"]
     shown = numbers.selected + numbers.perhaps_related
     assert numbers.candidates == len(found) == shown + sum(getattr(numbers, name) for name in left_out)
     lines = pack.text.split("\n")
@@ -130,14 +122,8 @@ def test_nothing_untrusted_goes_in_by_itself(found, shape):
 @given(hits(), entries)
 def test_no_content_can_begin_a_line_of_the_text(found, kept):
     pack = packed(candidates=found, entries=kept)
-    headers = {
-        escaping.NOTICE,
-        render.RECORDS_HEADER,
-        render.TURNS_HEADER,
-        render.PERHAPS_HEADER,
-        render.WORKING_HEADER,
-        "",
-    }
+    headers = {"", escaping.NOTICE, render.RECORDS_HEADER, render.TURNS_HEADER}
+    headers |= {render.PERHAPS_HEADER, render.WORKING_HEADER}
     written = {choice.line for choice in pack.choices} | {render.render_entry(each, NOW) for each in kept}
     for line in pack.text.splitlines():
         assert line in headers or line in written or line.startswith("- … and ")

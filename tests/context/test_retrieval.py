@@ -26,7 +26,7 @@ def _recall(memory: Memory, session: str, message: str = QUESTION) -> list[str]:
 
 
 def test_a_record_takes_the_place_of_the_turn_that_it_was_made_from() -> None:
-    settings = Settings(embedder="none", recall_limit=3)
+    settings = Settings(embedder="none", recall_limit=3, learn=False)
     with Memory.open(":memory:", model=believe(_answer), clock=MovableClock(), settings=settings) as memory:
         session = memory.session("cli:1")
         session.add("user", SAID)

@@ -7,8 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reverie.domain.similarity.grounding import Evidence, find_lost, find_new_specifics, find_unsaid
+from reverie.domain.text.specifics import extract_specifics
 
 CASES = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
+
+
+def test_each_class_of_specifics_is_recognised_and_spelled_in_one_way() -> None:
+    for where, text, expected in CASES["classes"]:
+        assert getattr(extract_specifics(text), where) == set(filter(None, expected.split("|"))), text
 
 
 def _explain(statement: str, said: str) -> str:

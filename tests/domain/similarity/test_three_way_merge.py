@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,46 +29,26 @@ def page(content: str, seconds: float = 0) -> Page:
     return make_page(content=content, updated_at=make_time(seconds))
 
 
-def test_tags_merge_as_sets_in_the_persons_order() -> None:
-    base = make_record(tags=("a", "b", "c"))
-    value, conflicts = merge_values(
-        base, replace(base, tags=("b", "c", "x", "y")), replace(base, tags=("y", "c", "a", "z"))
+def test_what_both_changed_is_joined_or_is_the_persons() -> None:
+    tagged, archived = (
+        make_record(tags=("a", "b", "c")),
+        make_record(archived_at=make_time(1), archive_reason="old"),
     )
-    assert conflicts == ()
-    assert value.tags == ("y", "c", "z", "x")  # `a` was taken out by ours, `b` by theirs
-
-
-def test_bookkeeping_never_conflicts() -> None:
-    base = make_record(seen_count=2)
-    ours = replace(base, seen_count=5, last_seen_at=make_time(50), updated_at=make_time(20))
-    theirs = replace(base, seen_count=3, last_seen_at=make_time(10), updated_at=make_time(30))
-    value, conflicts = merge_values(base, ours, theirs)
-    assert conflicts == ()
-    assert (value.seen_count, value.last_seen_at, value.updated_at) == (
-        6,
-        make_time(50),
-        make_time(30),
-    )
-
-
-def test_an_archive_and_its_reason_come_from_one_side() -> None:
-    base = make_record(archived_at=make_time(1), archive_reason="old")
-    ours = replace(base, archived_at=make_time(2), importance=0.1)
-    theirs = replace(base, archive_reason="because")
-    value, conflicts = merge_values(base, ours, theirs)
-    assert (value.archived_at, value.archive_reason) == (make_time(1), "because")
-    assert conflicts == ("archived_at", "archive_reason")
-    assert value.importance == 0.1
-
-
-def test_a_sessions_window_and_summary_come_from_one_side() -> None:
-    base = make_session()
-    ours = replace(base, window_start=4, summary="four turns", status="paused")
-    theirs = replace(base, summary="my words")
-    value, conflicts = merge_values(base, ours, theirs)
-    assert (value.window_start, value.summary) == (0, "my words")
-    assert set(conflicts) == {"window_start", "summary"}
-    assert value.status == "paused"
+    pairs: list[tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
+        # `a` was taken out by ours, `b` by theirs
+        (tagged, {"tags": ("b", "c", "x", "y")}, {"tags": ("y", "c", "a", "z")}, {"tags": ("y", "c", "z", "x")}, ""),
+        (make_record(seen_count=2), {"seen_count": 5}, {"seen_count": 3}, {"seen_count": 6}, ""),
+        (tagged, {"last_seen_at": make_time(50)}, {"last_seen_at": make_time(10)}, {"last_seen_at": make_time(50)}, ""),
+        (tagged, {"updated_at": make_time(20)}, {"updated_at": make_time(30)}, {"updated_at": make_time(30)}, ""),
+        (archived, {"archived_at": make_time(2), "importance": 0.1}, {"archive_reason": "because"},
+         {"archive_reason": "because", "importance": 0.1}, "archived_at archive_reason"),
+        (make_session(), {"window_start": 4, "summary": "four turns", "status": "paused"}, {"summary": "my words"},
+         {"summary": "my words", "status": "paused"}, "window_start summary"),
+    ]  # fmt: skip
+    for base, ours, theirs, merged, conflicts in pairs:
+        value, found = merge_values(base, replace(base, **ours), replace(base, **theirs))
+        assert value == replace(base, **merged)
+        assert set(found) == set(conflicts.split())
 
 
 def test_what_is_sound_alone_and_not_together_stays_sound() -> None:

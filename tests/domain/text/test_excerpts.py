@@ -19,11 +19,6 @@ def test_the_part_begins_before_the_words_in_the_language_of_the_text() -> None:
         assert start < text.index(word) < start + 150
 
 
-def test_without_a_match_a_text_is_shown_from_its_beginning() -> None:
-    assert find_excerpt_start(CELLAR * 20, [], 300) == 0
-    assert find_excerpt_start(CELLAR * 20, ["whale"], 300) == 0
-
-
 def test_a_compound_is_found_as_a_whole() -> None:
     text = CELLAR * 20 + "See src/user_name.py there."
     start = find_excerpt_start(text, ["src/user_name.py"], 300)

@@ -17,18 +17,20 @@ from reverie.domain.provenance import is_said_by_owner, is_typed
 from reverie.domain.similarity.grounding import split_statements
 from reverie.domain.text import escaping
 from reverie.domain.text.same_text import fold_text
+from reverie.domain.text.specifics import extract_specifics
 from tests.factories import make_turn
 
 LENGTH = 40_000
 RUNS = (
     *"aA1 .-'\"([{/@*#|\n\t=:,?<&%\\_~`>!é日",
     *("\n ", " \n", "a ", "a. ", "- ", "* ", "# ", "no, "),
-    *['\\"', "a-", "a.", "-/", "a/", "/-", "/-a", "<a>", "'a"],
+    *['\\"', "a-", "a.", "-/", "a/", "/-", "/-a", "<a>", "'a", "1,", "May 3 "],
 )
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "message of an error": InvalidInput,
     "words of the owner": lambda text: is_said_by_owner(text, [make_turn(content=f"{text} and more")]),
     "statements": split_statements,
+    "specifics": extract_specifics,
     "sentences": split_sentences,
     "same text": fold_text,
     "references": extract_references,
@@ -60,7 +62,7 @@ def test_a_long_run_without_an_end_is_read_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(40)
+@pytest.mark.timeout(120)
 def test_time_grows_with_the_length_of_a_text_and_not_with_its_square() -> None:
     for name in FUNCTIONS:
         for run in RUNS:
