@@ -80,7 +80,15 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
     pack = packed(candidates=found, budget=budget, replay=conversation(shape))
     assert sorted(choice.hit.id for choice in pack.choices) == sorted(hit.id for hit in found)
     numbers = pack.diagnostics
-    left_out = ["replayed", "untrusted", "repeated", "weak", "over_layer_limit", "over_budget", "already_shown"]
+    left_out = [
+        "replayed",
+        "untrusted",
+        "repeated",
+        "weak",
+        "over_layer_limit",
+        "over_budget",
+        "already_shown",
+    ]
     shown = numbers.selected + numbers.perhaps_related
     assert numbers.candidates == len(found) == shown + sum(getattr(numbers, name) for name in left_out)
     lines = pack.text.split("\n")

@@ -83,7 +83,16 @@ def test_trust_never_rises_but_by_the_owners_own_words(old: Record, new: Record)
     if ORIGINS.index(after.origin) < ORIGINS.index(old.origin):
         assert (new.origin, after.content) == ("owner", new.content)
     if new.origin in UNTRUSTED and old.origin not in UNTRUSTED:
-        for name in ["origin", "kind", "content", "confidence", "importance", "category", "pinned", "metadata"]:
+        for name in [
+            "origin",
+            "kind",
+            "content",
+            "confidence",
+            "importance",
+            "category",
+            "pinned",
+            "metadata",
+        ]:
             assert getattr(after, name) == getattr(old, name)
     if new.origin == "owner":
         assert after.origin not in UNTRUSTED
