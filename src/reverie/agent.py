@@ -127,7 +127,7 @@ class Agent:
         self._dreams = getattr(memory, "dreams", None)  # a scope of a memory has none
 
     def stop(self) -> None:
-        """End the present turn (`/stop`).
+        """End the present turn.
 
         No more text is passed on, no tool called and no request made. The text passed on so far is stored as the reply.
         """

@@ -184,7 +184,7 @@ def test_without_standard_input_a_chat_ends_and_a_server_refuses_to_start(folder
 
 
 def test_every_line_of_a_pipe_is_a_message_and_commands_work(folder: Path) -> None:
-    said = ["Hello", "/status", "/compact 1", "/new", "/help", "/stop", "/nope", "/compact x", "", "Again"]
+    said = ["Hello", "/status", "/compact 1", "/new", "/help", "/nope", "/compact x", "", "Again"]
     lines = "\n".join([*said, "/quit", "never said"]).encode()
     with serving(says("Good day.")) as script:
         done = run(folder, "chat", "--model", "openai:m", input=lines, env=by_script(script))

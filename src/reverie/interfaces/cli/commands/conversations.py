@@ -138,8 +138,7 @@ def print_prompt(context: CommandContext, /, session: str, position: int | None)
 _HELP = """/new            start a new conversation; memories are kept
 /compact [N]    shorten the window to its last N turns, 20 by default
 /status         show the session, the memory and the tokens used
-/stop           stop the current answer (or press Ctrl-C)
-/quit           quit"""
+/quit           quit; Ctrl-C stops an answer"""
 
 
 @command()
@@ -282,9 +281,6 @@ class _Chat:
             click.echo(f"{done}: {outcome.why}." if outcome.why else f"{done}.")
         elif name == "/status":
             self._show_status()
-        elif name == "/stop":
-            self._agent.stop()
-            click.echo("No answer is being written.")
         else:
             raise InvalidInput(f"Unknown command {name!r}. See /help, or put a space before it to send it.")
 
