@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -281,15 +278,3 @@ def test_what_a_program_did_not_send_the_next_one_sends(graph: Graph, tmp_path: 
         with Memory.open(tmp_path / "memory") as memory:
             assert LightRAGIndexer(memory, rag).send() == 1
     assert ["berth 1" in body["text"] for body in graph.documents] == [True, False]
-
-
-def test_without_httpx_it_says_how_to_get_it(tmp_path: Path) -> None:
-    (tmp_path / "httpx.py").write_text("raise ImportError('not here')")
-    done = subprocess.run(
-        [sys.executable, "-c", "import reverie.integrations.lightrag"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert "MissingExtra: LightRAG is asked over httpx: pip install " in done.stderr
-    assert "[lightrag]'" in done.stderr

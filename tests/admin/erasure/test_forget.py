@@ -15,7 +15,7 @@ import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, Eraser
-from reverie.admin.erasure.matching import ErasureItem, ErasureReport
+from reverie.admin.erasure.matching import ErasureReport
 from reverie.consolidation.inbox import LOG
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry
@@ -580,7 +580,7 @@ def test_what_a_hook_kept_for_the_next_one_and_a_backup_within_the_folder_are_na
         assert "such as a backup" in named["monday.zip"]
 
 
-def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Path) -> None:
+def test_copies_that_upgrades_left_go(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m") as memory:
         secret = memory.save(SECRET).record
         backup = tmp_path / "m" / "reverie.db.v1.backup"
@@ -589,18 +589,7 @@ def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Pa
         old_index.parent.mkdir(parents=True)
         for file in (backup, second, old_index):
             file.write_text(SECRET)
-        soul = tmp_path / "m" / "soul.md"
-        soul.write_text(f"You are Anna's friend. {SECRET}.")
         plan = memory.admin.forget(secret.id, dry_run=True)
-        assert (
-            ErasureItem(
-                subject="file",
-                id="soul.md",
-                fate="kept",
-                because="the file is not Reverie's: see to it yourself",
-            )
-            in plan.left
-        )
         assert any(backup.name in note for note in plan.notes)
         assert backup.exists()
         done = memory.admin.forget(secret.id)
@@ -608,7 +597,6 @@ def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Pa
         assert not backup.exists()
         assert not second.exists()
         assert not old_index.exists()
-        assert soul.exists()
 
 
 def test_a_reader_keeps_it_from_being_finished_and_that_is_said(

@@ -30,7 +30,6 @@ GOLEMCORE_TURN: dict[str, Any] = _PROGRAMS["GOLEMCORE_TURN"]
 GOLEMCORE_FACT: dict[str, Any] = _PROGRAMS["GOLEMCORE_FACT"]
 ROCKBOT_TIMEZONE: dict[str, Any] = _PROGRAMS["ROCKBOT_TIMEZONE"]
 ROCKBOT_OLD: dict[str, Any] = _PROGRAMS["ROCKBOT_OLD"]
-ROCKBOT_MERGED: dict[str, Any] = _PROGRAMS["ROCKBOT_MERGED"]
 CHATGPT: list[dict[str, Any]] = _PROGRAMS["CHATGPT"]
 CLAUDE: list[dict[str, Any]] = _PROGRAMS["CLAUDE"]
 
@@ -84,24 +83,9 @@ def make(name: str, folder: Path) -> Path:
     return folder / str(_FOLDERS[name]["source"])
 
 
-def mcp(folder: Path) -> Path:
-    """The file of the MCP reference memory server."""
-    return make("mcp", folder)
-
-
-def golemcore(folder: Path) -> Path:
-    """A workspace of golemcore: notes, items of three layers, one session."""
-    return make("golemcore", folder)
-
-
-def rockbot(folder: Path) -> Path:
-    """An agent's folder of RockBot: a profile, and entries in categories."""
-    return make("rockbot", folder)
-
-
-def autobot(folder: Path) -> Path:
-    """A workspace of Autobot: MEMORY.md, HISTORY.md, one session."""
-    return make("autobot", folder)
+mcp, golemcore, rockbot, autobot = (
+    partial(make, name) for name in ("mcp", "golemcore", "rockbot", "autobot")
+)
 
 
 def archive(path: Path, members: Mapping[str, str]) -> Path:

@@ -56,18 +56,6 @@ def test_an_export_read_into_an_empty_memory_gives_the_same(
         assert after.admin.check() == []
 
 
-def test_the_whole_of_a_memory_comes_back(full: Memory, tmp_path: Path) -> None:
-    told = full.admin.export(tmp_path / "out")
-    assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (3, 2, 4, 1, 2)
-    with Memory.open(tmp_path / "other") as other:
-        result = other.admin.import_from(tmp_path / "out")
-        assert (result.form, result.taken, result.skipped) == ("jsonl", 12, ())
-        assert dump(other._store) == dump(full._store)
-        assert [hit.content for hit in other.scoped("").search("short answers")] == ["Prefers short answers"]
-        assert other.admin.check() == []
-    full.close()
-
-
 def test_nothing_is_written_over(full: Memory, tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.write_text("mine")

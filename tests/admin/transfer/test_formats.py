@@ -295,11 +295,6 @@ def test_a_vault_gives_facts_with_title_tags_and_dates_and_no_embedded_data(
 
 # -- ChatGPT -----------------------------------------------------------------------------------------------
 
-MAPPING: dict[str, Any] = dict(CHATGPT[0])["mapping"]  # type: ignore[assignment]
-NAMELESS = {
-    name: node | {"message": node["message"] and node["message"] | {"id": None}}
-    for name, node in MAPPING.items()
-}
 CHATGPT_ID = "chatgpt:8f3a2b1c-0000-4000-8000-000000000001"
 
 
