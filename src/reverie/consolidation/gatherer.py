@@ -104,11 +104,9 @@ class Pass:
 
     def has_work(self, news: PassInput) -> bool:
         """Return whether it has something to consider."""
-        if self.about == "drafts":
-            return bool(news.drafts)
         if self.about == "claims":
             return not all(each.is_shown for each in news.claims)
-        return bool(news.changed or news.turns)
+        return bool(news.drafts if self.about == "drafts" else news.changed or news.turns)
 
 
 PASSES = {
@@ -389,8 +387,8 @@ class InputGatherer:
     def _count_dropped(self, now: datetime) -> int:
         """Return the number of records that were archived as noise in the last thirty days."""
         archived = self._store.find(Filter(archived=True))
-        times = (each.archived_at for each in archived if each.archive_reason == tidy.NOISE)
-        return sum(at is not None and at > now - _MONTH for at in times)
+        times = [each.archived_at or now for each in archived if each.archive_reason == tidy.NOISE]
+        return sum(at > now - _MONTH for at in times)
 
     def _list_categories(self, scope: str) -> tuple[str, ...]:
         """Return the categories that are visible within a scope, the most frequent first."""

@@ -482,9 +482,8 @@ def _parse_log(text: str | None) -> list[dict[str, object]]:
 
 def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
     plan = outcome.plan
-    known = (
-        reason for reason in (LIMIT, f"{TIMEOUT}no answer in time") if outcome.why.startswith(reason[:9])
-    )
+    reasons = (LIMIT, f"{TIMEOUT}no answer in time")
+    known = (each for each in reasons if outcome.why.startswith(each[:9]))
     failed = outcome.error or next(known, "the model gave no usable answer")
     return {
         "dream": dream,

@@ -349,10 +349,7 @@ def _find_similar(
 
 def _iter_given(fields: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:
     """Return the proposals of an answer in the own form and in RockBot's."""
-    return (
-        *iter_objects(fields.get(key), key="content"),
-        *iter_objects(fields.get("to_save"), key="content"),
-    )
+    return (each for name in (key, "to_save") for each in iter_objects(fields.get(name), key="content"))
 
 
 def _read_sources(given: Mapping[str, Any]) -> list[str]:
