@@ -265,7 +265,7 @@ class ScriptedModel:
             return self._enders[claim] in evidence
         if claim.startswith(DROPPED):
             return self._is_junk(claim.removeprefix(DROPPED))
-        return claim in self._true
+        return claim in self._true or claim in evidence
 
     def _is_junk(self, text: str) -> bool:
         return _says_nothing(text, self._month.facts)

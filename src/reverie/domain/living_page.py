@@ -30,6 +30,7 @@ from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_c
 from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, SUMMARY_TAG, UNTRUSTED, Record
+from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text import escaping
 from reverie.domain.text.dates import find_dates, get_local_day
 from reverie.domain.text.specifics import extract_specifics
@@ -351,7 +352,9 @@ def compose(
     """
     words, today = load_words()[language], get_local_day(now, zone)
     newest = max((record.updated_at for record in records), default=now)
-    parts = {part for record in records if record.is_headline for part in record.parts}
+    parts = {part for record in records if record.is_headline for part in record.parts} | _find_retold(
+        records
+    )
     live = [record for record in records if record.id not in parts and _may_be_on_page(record, now)]
     days = {record.id: day for record in live if (day := _find_day(record, today, zone)) is not None}
     on_page = [record for record in live if record.id in days or _is_current(record, now, zone)]
@@ -393,6 +396,21 @@ def compose(
     kept = [s for s in sections if s.lines or (s.title == words["coming"] and coming)]
     left = unread + len(on_page) - sum(map(len, (helping, coming, changed, about, others)))
     return render_block(kept, more=words["more"].format(count=f"{left:,}") if left else "")
+
+
+def _find_retold(records: Iterable[Record]) -> set[str]:
+    """Return the ids of the owner's sentences that a model's records of the same turn tell for the most part."""
+    told: dict[str, set[str]] = {}
+    for record in records:
+        for name in record.references if record.origin == "agent" else ():
+            told.setdefault(name, set()).update(extract_content(record.content))
+    return {
+        record.id
+        for record in records
+        if record.origin == "owner" and record.references and not (record.pinned or _is_rule(record))
+        if (words := extract_content(record.content))
+        if 2 * len(words & told.get(record.references[0], set())) >= len(words)
+    }
 
 
 class _Room:

@@ -220,6 +220,24 @@ def test_a_paraphrase_never_archives_a_sentence_that_a_rule_learned(tmp_path: Pa
         assert learned.content in contents(memory)
         assert right in contents(memory)
         assert wrong not in contents(memory)
+        prompt_text = memory.session("cli:2").context("hello").text
+        assert right in prompt_text
+        assert learned.content not in prompt_text, "said once on the page"
+
+
+def test_a_change_that_a_rule_has_learned_already_ends_what_it_changes(model: _Model) -> None:
+    with Memory.open(":memory:", model=model, settings=replace(SETTINGS, learn=True)) as memory:
+        old = memory.save("Ana looks after the garden of the school on Thursdays", kind="fact")
+        moved = "Starting now Ana and I share the garden of the school with Ben from Bern."
+        talk(memory, "A poem, please.", "Here it is.", moved, "Noted.")
+        model.answer_read["add"] = []
+        short = "Ana shares the garden of the school with Ben from Bern."
+        model.answer_read["change"] = [{"record": "K1", **row(short, "T3")}]
+        model.true = {moved}
+        memory.dreams.run_window("cli:1", "read")
+        memory.dreams.run(["verify"])
+        [new] = [record for record in memory.list() if record.content == moved]
+        assert memory.get(old.record.id).replaced_by == new.id
 
 
 def test_changes_ends_and_drops_take_effect_once_they_are_verified(memory: Memory, model: _Model) -> None:

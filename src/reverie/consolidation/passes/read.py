@@ -256,6 +256,9 @@ class _Reading:
             self._builder.refuse(what, why)
         elif known := self._find_saying(content, cited, replaces):
             self._builder.note(f"known as {known.id}")
+            if replaces is not None:
+                turns = tuple(turn.id for turn in cited)
+                self._claims.append(PendingClaim("change", record=known.id, target=replaces.id, turns=turns))
         else:
             last = cited[-1]
             kind = self._kinds.get(compute_fingerprint(content))
