@@ -23,7 +23,7 @@ from reverie.domain.filter import get_end, has_ended
 from reverie.domain.page import Paragraph
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, validation
-from reverie.domain.text.tokenizer import find_excerpt_start
+from reverie.domain.text.tokenizer import find_excerpt
 from reverie.search.hits import LONGEST_PASSAGE, LONGEST_WHOLE, Hit
 
 ABOVE_SOFT = 0.85
@@ -157,10 +157,7 @@ def quote_text(
         return line
     if matched:
         longest = min(longest, most_matched)
-    start = find_excerpt_start(line, matched, longest)
-    shown = line[start : start + longest]
-    if start + longest < len(line) and " " in shown[longest // 2 :]:
-        shown = shown[: shown.rindex(" ")]
+    start, shown = find_excerpt(line, matched, longest)
     before = "… " if start else ""
     return (
         f"{before}{shown.strip()} … [cut: {len(shown):,} of {len(text):,} characters of {render_label(id)}]"

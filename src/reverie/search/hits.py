@@ -23,7 +23,7 @@ from reverie.domain.filter import (
 from reverie.domain.page import Paragraph
 from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record, validate_choice, validate_fraction
 from reverie.domain.text import timestamps
-from reverie.domain.text.tokenizer import find_excerpt_start
+from reverie.domain.text.tokenizer import find_excerpt
 from reverie.domain.text.validation import clean_text, to_storable, validate_count, validate_raw_text
 from reverie.domain.user_patterns import UserPattern
 
@@ -213,11 +213,7 @@ class Hit:
         content = self.content
         if len(content) <= LONGEST_WHOLE:
             return content
-        start = find_excerpt_start(content, self.explanation.matched, LONGEST_PASSAGE)
-        passage = content[start : start + LONGEST_PASSAGE]
-        if start + LONGEST_PASSAGE < len(content) and " " in passage[LONGEST_PASSAGE // 2 :]:
-            passage = passage[: passage.rindex(" ")]
-        return passage.strip()
+        return find_excerpt(content, self.explanation.matched, LONGEST_PASSAGE)[1].strip()
 
     @property
     def at(self) -> datetime:

@@ -149,13 +149,9 @@ def test_switched_off_nothing_is_found() -> None:
 
 # -- laws ----------------------------------------------------------------------------------------------
 
-FRAGMENTS = [
-    "password", "Password: ", " is ", "=", "token ", "api key ", "://", "@", ":", '"', "'", "\\", "\n", " ",
-    "Authorization: Bearer ", "Cookie: ", "-----BEGIN PRIVATE KEY-----", "eyJ", "sk-", "AKIA", "[redacted: ",
-]  # fmt: skip
 PIECES = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(FRAGMENTS),
+    st.sampled_from(CASES["fragments"]),
     st.tuples(st.sampled_from(sorted(SECRETS)), st.integers(0, 99)).map(lambda each: made(*each)),
     st.tuples(st.sampled_from(sorted(LOOK_ALIKES)), st.integers(0, 99)).map(
         lambda each: LOOK_ALIKES[each[0]](Random(each[1]))
@@ -180,21 +176,6 @@ def test_letters_whose_small_form_is_longer_shift_nothing(text: str) -> None:
     )
 
 
-HOSTILE = [
-    "a", "-", "password ", "password=", "password: '", 'token="', "x:", "://", "://a:", "://a:b", "@", ":@",
-    "-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n", "eyJ", "eyJa.", "AKIA",
-    "4111 ", "4", "1234-", "Cookie: a=", "cookie: ", "Bearer ", "Basic ", "\\", '\\"', "key ",
-    "api key for a ", "sk-", "sk-a", "xoxb-1-", ".aaaaaa.", "AKIAABCDEFGHIJKLMNOP ", "<password>", "</",
-    "value: ", "name: password value: ", " pin ", "my pin ", "mysql -p", "mysql a ", "--password ",
-    " -u a:", "sig=", ";", "&a=", "password for a for b ", "\n", "is ", "passwordis", "ghp_",
-    "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-", "password:\n", "password: |\n", "password: '''",
-    "password(", "password (", "WIFI:a;", "password,a\n", "|password|a1|\n", 'password,"', "password - ",
-    "passwords: a1b,", "passwords: [", "passwords:\n- a1b2\n", "- a1b2: ", "password from a1b2 to ", "password a b c ",
-    "api_key=", "recovery codes: a1b2-c3d4 ", 'config = {"password": "hunter2", "token": os.environ["T"]}\n',
-    'def login(user, password="kT9x-2vQ7zLp"):\n    self.password = password\n',
-]  # fmt: skip
-
-
 def find_slow(pieces: Iterable[str]) -> list[str]:
     """Return the pieces whose repetitions take more than eight times as long in a text of four times the length."""
     costs = {piece: measure_cost(piece, 2_000) for piece in pieces}
@@ -202,7 +183,7 @@ def find_slow(pieces: Iterable[str]) -> list[str]:
 
 
 def test_hostile_texts_take_time_linear_in_their_length() -> None:
-    assert not find_slow(HOSTILE)
+    assert not find_slow(CASES["hostile"])
 
 
 @pytest.mark.slow
@@ -223,7 +204,7 @@ def measure_cost(piece: str, length: int) -> float:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_long_hostile_texts_are_redacted() -> None:
-    for piece in HOSTILE:
+    for piece in CASES["hostile"]:
         text = piece * (100_000 // len(piece))
         once = REDACTOR.text(text)
         assert REDACTOR.text(once) == once

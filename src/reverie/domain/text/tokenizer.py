@@ -143,11 +143,11 @@ def find_language(text: str) -> str:
     return _find_language(_cut(text), text)
 
 
-def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int:
-    """Return the start of the part of `text` with most different matched words; 0 without any.
+def find_excerpt(text: str, matched: Collection[str], longest: int) -> tuple[int, str]:
+    """Return the start of the part of `text` with most different matched words, 0 without any; and that part.
 
     The words are within half of `longest`. The part begins a quarter of `longest` before them, since a sentence
-    rarely begins with a matched word.
+    rarely begins with a matched word, and ends with a word.
 
     Args:
         text: The text.
@@ -168,7 +168,11 @@ def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int
         return len(frozenset().union(*near))
 
     best = places[max(range(len(places)), key=count_words)][0] if places else 0
-    return text.rfind(" ", 0, max(0, best - longest // 4)) + 1 if best >= longest // 2 else 0
+    start = text.rfind(" ", 0, max(0, best - longest // 4)) + 1 if best >= longest // 2 else 0
+    part = text[start : start + longest]
+    if start + longest < len(text) and " " in part[longest // 2 :]:
+        part = part[: part.rindex(" ")]
+    return start, part
 
 
 def pack(tokens: Iterable[str]) -> str:
