@@ -87,7 +87,7 @@ nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIG
 	$(BIN)/python -m benchmarks.cache
 
 compare: $(STAMP)  ## Reverie and other memories, each in its own environment in build/compare; writes docs/compare.md.
-	$(BIN)/python -m benchmarks.compare $(COMPARE)
+	TMPDIR=/var/tmp $(BIN)/python -m benchmarks.compare $(COMPARE)
 
 dist: $(STAMP)  ## Wheel and sdist in dist: built twice, compared, checked, and used alone.
 	@sh scripts/build_dist.sh $(BIN)

@@ -490,7 +490,7 @@ def render_page(peers: Sequence[Peer], personas: Sequence[Persona], size: int) -
         f"Measured on {datetime.now(UTC):%Y-%m-%d} by `make compare` ({machine}). "
         f"Questions: {asked} about everyday facts of "
         "an invented person (`evaluation/everyday`), one text for each fact, with its time where a memory takes one. "
-        f"Times and disk: {size:,} texts; medians.",
+        f"Times and disk: {size:,} texts in `{tempfile.gettempdir()}`; medians.",
         "",
         "| | " + " | ".join(peer.title for peer in measured) + " |",
         "|---" * (len(measured) + 1) + "|",
