@@ -477,7 +477,8 @@ def _is_meant(match: re.Match[str], folded: str) -> bool:
 
 def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
     """Yield for a weekday the last one and the next one; nothing for "every Friday"."""
-    if _weekday_words.isdisjoint(_list_latin_words(folded)) and not _HAS_HAN.search(folded):
+    has_han = not folded.isascii() and _HAS_HAN.search(folded)
+    if not has_han and _weekday_words.isdisjoint(_list_latin_words(folded)):
         return
     for match in SIGNS["day of the week"].finditer(folded):
         if SIGNS["every"].search(folded[max(0, match.start() - 12) : match.start()]):

@@ -273,7 +273,11 @@ def _cut(text: str) -> list[str]:
 
 def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
     """Return the parts and wholes of one chunk by the rules of the module."""
-    humps = TOKENS["numbered"].sub(r"\1\3 \2\4", TOKENS["hump"].sub(" ", chunk))
+    humps = TOKENS["hump"].sub(" ", chunk)
+    if not chunk.isalpha():
+        # The second pattern takes some milliseconds to compile.
+        kind = "numbered beside unspaced" if _may_be_unspaced(chunk) else "numbered"
+        humps = TOKENS[kind].sub(r"\1\3 \2\4", humps)
     folded = fold(humps)
     in_capitals = chunk.isupper() and chunk.isalnum() and chunk not in ("A", "I")
     parts = [
