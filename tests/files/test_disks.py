@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from reverie import Memory, StoreUnavailable
 from reverie.files.state import FileState, StateUnavailable
+from tests.support.disks import small_disk
 
 ADVICE = "the disk is full: free some space and retry"
 
@@ -20,13 +19,8 @@ ADVICE = "the disk is full: free some space and retry"
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of two megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place]
-    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("only root can mount a small disk")
-    yield place
-    subprocess.run(["umount", place], check=True)
+    with small_disk(tmp_path / "disk", "2m") as folder:
+        yield folder
 
 
 def test_a_memory_on_a_full_disk_says_so_and_is_there_when_there_is_room(disk: Path) -> None:

@@ -41,16 +41,3 @@ def run(program: str, *arguments: object) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)},
     )
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """Mount a small disk at a folder; the test is skipped where that is impossible."""
-    folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
-    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root can mount a small disk")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", folder], check=True)

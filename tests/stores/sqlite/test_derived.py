@@ -16,7 +16,7 @@ from reverie.domain.passage import SEARCHABLE
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.database_file import find_passages
-from tests.stores.sqlite.conftest import open_store, run, small_disk
+from tests.stores.sqlite.conftest import open_store, run
 from tests.support.contract.factories import (
     NOW,
     add,
@@ -30,6 +30,7 @@ from tests.support.contract.factories import (
     make_turn,
 )
 from tests.support.contract.model import StoreModel
+from tests.support.disks import small_disk
 
 
 def describe(store: Store | StoreModel) -> object:

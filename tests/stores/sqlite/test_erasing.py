@@ -22,7 +22,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.database_file import find_passages
-from tests.stores.sqlite.conftest import run, small_disk
+from tests.stores.sqlite.conftest import run
 from tests.support.contract.factories import (
     NOW,
     add,
@@ -39,6 +39,7 @@ from tests.support.contract.factories import (
     make_turn,
 )
 from tests.support.contract.replay import is_journal_consistent, read_contents
+from tests.support.disks import small_disk
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -23,7 +23,6 @@ from reverie.domain.record import Record
 from reverie.stores.codec import RECORDS, RowCodec, to_document
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.database_file import VERSION
-from tests.stores.sqlite.conftest import small_disk
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -37,6 +36,7 @@ from tests.support.contract.factories import (
     make_turn,
 )
 from tests.support.contract.replay import is_journal_consistent
+from tests.support.disks import small_disk
 
 ONE = make_record(
     1,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import resource
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,23 +12,6 @@ from pathlib import Path
 
 _LONGEST_S = 0.6
 _LEAST = 4_096
-
-
-class NoSmallDisk(Exception):
-    """A small file system cannot be mounted here."""
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """Mount a file system of that size; raise `NoSmallDisk` where that is not allowed."""
-    folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0777", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        raise NoSmallDisk("mounting a small disk needs root")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @contextlib.contextmanager

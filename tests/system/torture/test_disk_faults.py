@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from tests.support.disks import small_disk
 from tests.system.torture.disk_faults import (
-    NoSmallDisk,
     RefusedWrites,
     full_now_and_then,
     read_only_now_and_then,
-    small_disk,
 )
 from tests.system.torture.harness import Site, as_nobody, work
 
@@ -30,11 +28,7 @@ TIMEOUT = SECONDS * 10 + 120
 )
 @pytest.mark.timeout(TIMEOUT)
 def test_a_disk_that_is_full_now_and_then_loses_nothing(tmp_path: Path) -> None:
-    with ExitStack() as ending:
-        try:
-            disk = ending.enter_context(small_disk(tmp_path / "disk", megabytes=48))
-        except NoSmallDisk as error:
-            pytest.skip(str(error))
+    with small_disk(tmp_path / "disk", "48m") as disk:
         site = Site(folder=disk / "memory")
         with full_now_and_then(disk, seed=5):
             work(site.folder, site.account, seconds=SECONDS, processes=2, threads=2, seed=21)

@@ -318,6 +318,7 @@ def switch_user(user: int) -> None:
         codecs.lookup(encoding)
     import_module("heapq")  # by Counter.most_common, when it is first called
     import_module("stopwordsiso")  # by a search in another language
+    import_module("difflib")  # by an edit that collides
     os.setgid(user)
     os.setuid(user)
 
