@@ -234,18 +234,6 @@ def overwritten(folder: Path) -> None:
     (folder / "reverie.db").write_bytes(b"SQLite format 3\0" + os.urandom(20_000))
 
 
-def another_program(folder: Path) -> None:
-    spoil(folder, "PRAGMA application_id = 7")
-
-
-def newer(folder: Path) -> None:
-    spoil(folder, "PRAGMA user_version = 99")
-
-
-def emptied(folder: Path) -> None:
-    (folder / "reverie.db").write_bytes(b"")
-
-
 def removed(folder: Path) -> None:
     (folder / "reverie.db").unlink()
     (folder / "memory").mkdir(exist_ok=True)
@@ -256,9 +244,9 @@ def removed(folder: Path) -> None:
     ("how", "words"),
     [
         (overwritten, ""),
-        (another_program, "another program"),
-        (newer, "newer Reverie"),
-        (emptied, "empty"),
+        (lambda folder: spoil(folder, "PRAGMA application_id = 7"), "another program"),
+        (lambda folder: spoil(folder, "PRAGMA user_version = 99"), "newer Reverie"),
+        (lambda folder: (folder / "reverie.db").write_bytes(b""), "empty"),
         (removed, "reverie rebuild"),
     ],
 )
@@ -470,15 +458,6 @@ def test_a_conflict_is_told_until_a_person_settles_it(folder: Path) -> None:
     assert "content" in conflict.what
     (folder / conflict.about[1]).unlink()
     assert doctor(folder).sound
-
-
-def test_strange_files_are_left_alone_and_links_are_named(folder: Path) -> None:
-    picture = folder / "memory" / "picture.png"
-    picture.write_bytes(b"\x89PNG")
-    (folder / "sessions" / "link.jsonl").symlink_to(picture)
-    found = doctor(folder, fix=True)
-    assert {finding.code for finding in found.findings} == {"file-problem"}
-    assert picture.read_bytes() == b"\x89PNG"
 
 
 # -- every finding has been seen ----------------------------------------------------------------------------

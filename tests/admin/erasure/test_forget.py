@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
-from reverie.admin.erasure.eraser import PENDING, Eraser
+from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.matching import ErasureReport
 from reverie.consolidation.inbox import LOG
 from reverie.context.window import build_shown_cursor
@@ -514,19 +514,6 @@ def test_what_cannot_be_asked_for_is_refused(memory: Memory) -> None:
             with pytest.raises(InvalidInput):
                 act(*ids, **how)
     assert len(memory.list()) == 1
-
-
-def test_nothing_to_forget_is_said_and_changes_nothing(memory: Memory) -> None:
-    memory.save(SECRET)
-    before = journal(memory)
-    with pytest.raises(NotFound):
-        memory.admin.forget(match="zebra")
-    with pytest.raises(NotFound):
-        memory.admin.forget(session="chat:1")
-    with pytest.raises(NotFound, match="abcdefabcdef"):
-        memory.admin.forget("abcdefabcdef")
-    assert journal(memory) == before
-    assert memory._store.cursor(PENDING) is None
 
 
 # -- while others are at it --------------------------------------------------------------------------

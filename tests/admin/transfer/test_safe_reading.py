@@ -86,12 +86,8 @@ def test_archives_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: p
 # -- JSON ------------------------------------------------------------------------------------------------
 
 
-def test_absurd_nesting_is_refused_wherever_it_is(tmp_path: Path) -> None:
-    for depth in (150, 200_000):
-        check_nesting(tmp_path, depth)
-
-
-def check_nesting(tmp_path: Path, depth: int) -> None:
+@pytest.mark.parametrize("depth", [150, 200_000])
+def test_absurd_nesting_is_refused_wherever_it_is(tmp_path: Path, depth: int) -> None:
     nested = "[" * depth + "]" * depth
     with pytest.raises(InvalidInput, match="nested"):
         parse_json(nested)

@@ -149,23 +149,6 @@ def test_reading_and_editing_make_no_folder(call: Call, folder: Path) -> None:
         assert not folder.exists()
 
 
-def test_what_is_refused_says_so_in_one_line(call: Call) -> None:
-    call("init")
-    for args in (
-        ["remember", "tea", "--ttl", "soon"],
-        ["remember", "tea", "--category", "../a"],
-        ["remember", "tea", "--scope", "*"],
-        ["say", "", "tea"],
-        ["import", __file__, "--format", "csv"],
-        ["import", __file__, "--format", "document", "--scope", "a//b"],
-        ["chat", "chat", "-m", "hi", "--model", "nobody:any"],
-        ["serve", "--host", "0.0.0.0", "--port", "0"],
-        ["mcp", "--groups", "none-of-ours"],
-    ):
-        result = call(*args)
-        assert (result.exit_code, bool(one_line(result))) == (2, True), args
-
-
 # -- stores that cannot be used --------------------------------------------------------------------------
 
 
