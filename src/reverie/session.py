@@ -639,8 +639,10 @@ class Session:
             state = self._read_state()
             found = stored_turns.find_turns(self._store, self.id, turn_ids)
             pairs = [(turn, validate(change(turn, state))) for turn in found]
-            if edits := stored_turns.build_turn_rewrites(self._store, self.id, pairs):
-                self._commit(edits, operation=operation)
+            if edits := [Change(before=turn, after=new) for turn, new in pairs if new != turn]:
+                said = {turn.id: new for turn, new in pairs if new is None or new.content != turn.content}
+                notes = stored_turns.build_note_rewrites(self._store, self.id, said)
+                self._commit([*notes, *edits], operation=operation)
                 self._sequence = -1  # the copy of the window still has the turns
             return pairs
 

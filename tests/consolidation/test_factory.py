@@ -157,23 +157,18 @@ OUTPUT = "We ran the load test. The API is limited to 100 requests per minute. A
 
 
 def test_what_a_step_taught_is_a_plan_that_can_be_made_and_undone(clock: MovableClock) -> None:
-    answer = json.dumps(
-        {
-            "findings": ["The API is limited to 100 requests per minute"],
-            "insights": [],
-            "lessons": ["Avoid X"],
-        }
-    )
+    limit = "The API is limited to 100 requests per minute"
+    answer = json.dumps({"findings": [limit], "insights": [], "lessons": ["Avoid X"]})
     with opened(clock, Scripted(extract=answer)) as memory:
-        memory.save("The API is limited to 100 requests per minute", kind="finding")
+        memory.save(limit, kind="finding")
         plan = memory.dreams.plan("extract", output=OUTPUT, step="GOAL:load")
         assert memory.admin.stats().records == 1
         applied = memory.dreams.apply(plan)
         found = {record.content: record for record in memory.list()}
-        assert set(found) == {"The API is limited to 100 requests per minute", "Avoid X"}
-        assert found["The API is limited to 100 requests per minute"].seen_count == 2
-        assert found["Avoid X"].kind == "lesson"
-        assert found["Avoid X"].source == "GOAL:load"
+        assert {text: (each.kind, each.seen_count, each.source) for text, each in found.items()} == {
+            limit: ("finding", 2, ""),
+            "Avoid X": ("lesson", 1, "GOAL:load"),
+        }
         memory.history.undo(applied)
         assert [record.seen_count for record in memory.list()] == [1]
 
@@ -239,9 +234,6 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
         memory.dreams.run(["tidy"])
         [found] = [each for each in memory.scoped("user:bo").list() if each.kind == "anti_pattern"]
         assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
-
-
-# -- what the owner said -------------------------------------------------------------------------------------
 
 
 # -- the lease -----------------------------------------------------------------------------------------------

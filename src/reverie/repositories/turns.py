@@ -78,16 +78,6 @@ def find_turns(store: Store, session: str, ids: Sequence[str] | None) -> list[Tu
     return found
 
 
-def build_turn_rewrites(
-    store: Store, session: str, pairs: Sequence[tuple[Turn, Turn | None]]
-) -> list[Change]:
-    """Return the changes of turns, each before and after, and of the lines that they left in daily notes."""
-    edits = [Change(before=old, after=new) for old, new in pairs if new != old]
-    reworded = {old.id: new for old, new in pairs if new is None or new.content != old.content}
-    notes = build_note_rewrites(store, session, reworded) if edits and reworded else []
-    return [*notes, *edits]
-
-
 def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn | None]) -> list[Change]:
     """Return the changes of the lines of daily notes after some turns of a session were changed or removed.
 
@@ -97,6 +87,8 @@ def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn |
         changed: The new turns by id; None for those that are removed.
     """
     old = store.turns(list(changed))
+    if not old:
+        return []
     first, last = min(turn.position for turn in old), max(turn.position for turn in old)
     before = store.turns(session=session, start=max(0, first - 1), stop=last + 2)
     after = [turn for each in before if (turn := changed.get(each.id, each)) is not None]
