@@ -12,14 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
-from reverie.domain.record import (
-    MOST_LABELS,
-    ORIGINS,
-    UNTRUSTED,
-    Record,
-    merge_tags,
-    validate_record,
-)
+from reverie.domain.record import MOST_LABELS, ORIGINS, UNTRUSTED, Record, merge_tags, validate_record
 from reverie.domain.text.same_text import normalize_case
 from reverie.domain.text.timestamps import format_time
 

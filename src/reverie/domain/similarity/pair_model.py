@@ -33,7 +33,7 @@ _NUMBER = defer_regex(r"\d+(?:[.,:/-]\d+)*")
 _UNSPACED = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _NEGATION = defer_regex(
     r"\b(?:not|no|never|without|\w+n't|nicht|kein\w*|nie|ohne|no|nunca|sin|pas|jamais|sans|non|mai|não|nunca|sem)\b"
-    r"|ない|ません|不|没",
+    r"|ない|ません|不|没"
 )
 _FORMER = defer_regex(
     r"\b(?:was|were|used to|formerly|before|until|if|might|maybe|would|could|should|want\w*|plan\w*|think\w*|also|too"

@@ -14,18 +14,12 @@ from functools import cache
 
 import Stemmer
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, read_tables
 
 DEFAULT = "en"
 
-STEMMERS = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
-    "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish",
-    "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian",
-    "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish",
-    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish",
-    "ta": "tamil", "tr": "turkish", "yi": "yiddish",
-}  # fmt: skip
+_TABLES = dict(read_tables(__package__, "languages.txt"))
+STEMMERS = _TABLES["stemmers"]
 """Language codes (ISO 639-1) and the names of their Snowball stemmers."""
 
 FUNCTION_WORDS_FILE = "function_words.txt"
@@ -54,19 +48,7 @@ _LESS_LIKELY = 0.4
 OTHER_SCRIPTS = frozenset({"ar", "el", "fa", "hi", "hy", "ja", "ne", "ru", "ta", "yi", "zh"})
 """Languages in other letters. Words in ASCII letters in their texts are English."""
 
-_SCRIPTS = (
-    ("ja", defer_regex("[\u3040-\u30ff]")),
-    ("zh", defer_regex("[\u4e00-\u9fff]")),
-    ("el", defer_regex("[\u0370-\u03ff]")),
-    ("hy", defer_regex("[\u0530-\u058f]")),
-    ("ta", defer_regex("[\u0b80-\u0bff]")),
-    ("yi", defer_regex("[\ufb1d-\ufb4f]|[\u05f0-\u05f2]")),
-    ("sr", defer_regex("[\u0452\u0458-\u045f]")),
-    ("hi", defer_regex("[\u0900-\u097f]")),
-    ("ru", defer_regex("[\u0400-\u04ff]")),
-    ("fa", defer_regex("[\u067e\u0686\u0698\u06af]")),
-    ("ar", defer_regex("[\u0600-\u06ff]")),
-)
+_SCRIPTS = {language: defer_regex(script) for language, script in _TABLES["scripts"].items()}
 """Scripts in the order in which they are tried; the first that occurs decides. Only Japanese has kana."""
 
 
@@ -106,7 +88,7 @@ def detect_language(words: Iterable[str], text: str) -> str:
         'de'
     """
     if not text.isascii():
-        for language, script in _SCRIPTS:
+        for language, script in _SCRIPTS.items():
             if script.search(text):
                 return language
     evidence = _gather_evidence(words)
