@@ -64,9 +64,8 @@ def test_files_of_an_earlier_version_become_pages_and_are_kept_packed(folder: Pa
     with open_edited_folder(folder, "records") as opened:
         former = {path for path in opened.files() if path.endswith(".json")}
         record = json.loads(opened.read(build_note_path(1)))
-        opened.write(
-            build_note_path(1), json.dumps(record | {"importance": 0.75})
-        )  # by hand, not imported yet
+        # By hand, not imported yet.
+        opened.write(build_note_path(1), json.dumps(record | {"importance": 0.75}))
         opened.write("memory/ideas/mine.json", '{"content": "By hand"}')
     (folder / "files.db").unlink()
     with open_edited_folder(folder, "pages") as opened:

@@ -422,9 +422,8 @@ def _refuse_taken(path: Path, *, overwrite: bool) -> None:
     is_taken = os.path.lexists(path)
     if is_folder or (is_taken and not overwrite):
         raise _build_taken_error(path)
-    if is_taken and not stat.S_ISREG(
-        path.lstat().st_mode
-    ):  # a rename would put a file in the place of a device or a link
+    # A rename would put a file in the place of a device or a link.
+    if is_taken and not stat.S_ISREG(path.lstat().st_mode):
         raise InvalidInput(f"{str(path)!r} is a device, a pipe or a link, and no file: choose another name")
 
 

@@ -130,9 +130,8 @@ def rebuild(
             if old is not None:
                 old.close()
             report.kept = _put_in_place(draft, database)
-            shutil.rmtree(
-                folder / "index", ignore_errors=True
-            )  # one that stays counts as that of another store
+            # One that stays counts as that of another store.
+            shutil.rmtree(folder / "index", ignore_errors=True)
             ledger.clear()
         return report
     finally:

@@ -56,9 +56,8 @@ _TABLES = (
     "CREATE TABLE due (path TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID",
 )
 _COLUMNS = "path, size, mtime_ns, checksum, pieces, fresh"
-_FILE = ", ".join(
-    f"CAST({name} AS INTEGER)" for name in _COLUMNS.split(", ")[1:]
-)  # a damaged page has other types
+# A damaged page has other types.
+_FILE = ", ".join(f"CAST({name} AS INTEGER)" for name in _COLUMNS.split(", ")[1:])
 _ID_BYTES = 6
 _LINE = struct.Struct(">6sI")
 _TRIES = 5

@@ -154,7 +154,7 @@ class Play:
         acts += [self.new_file, self.new_file, self.delete, self.move, self.move, self.copy, self.spoil]
         acts += [self.spoil, self.repair, self.repair, self.put_back, self.slip_in, self.settle]
         if self.dice.random() < 0.03:
-            acts = [self.lose_folder, self.lose_state]
+            acts = [self.lose_folder, self.edited_folder.lose_state]
         act = self.dice.choice(acts)
         self.done.append(act.__name__)
         act()
@@ -324,9 +324,6 @@ class Play:
             1 + self.edited_folder.path(name).read_bytes().count(b"\n") for name in self.edited_folder.files()
         )
         shutil.rmtree(self.edited_folder.path("memory"), ignore_errors=True)
-
-    def lose_state(self) -> None:
-        self.edited_folder.lose_state()
 
     # -- what must hold ----------------------------------------------------------------------------------
 

@@ -49,9 +49,8 @@ def test_a_folder_that_is_read_only_now_and_then_loses_nothing(open_to_all: Path
     site = Site(folder=open_to_all / "memory")
     with read_only_now_and_then(site.folder, seed=6):
         seeds = count(22)
-        while (
-            not site.account.acknowledged
-        ):  # on a loaded machine every save may meet the folder as read-only
+        # On a loaded machine every save may meet the folder as read-only.
+        while not site.account.acknowledged:
             work(
                 site.folder,
                 site.account,

@@ -63,9 +63,8 @@ class _ProcessConnections:
             self.writer.close()
             self.writer = None
 
-    __del__ = (
-        close  # a connection of `sqlite3` is in a circle of references, and waits for the collector otherwise
-    )
+    # A connection of `sqlite3` is in a circle of references, and waits for the collector otherwise.
+    __del__ = close
 
 
 class View:
@@ -107,9 +106,8 @@ class Connections:
     def view(self) -> View | None:
         """The state that this thread sees; None outside of `viewing`."""
         view: View | None = getattr(self._thread, "view", None)
-        return (
-            view if view is not None and view.process == os.getpid() else None
-        )  # else that of a parent process
+        # One of another process is that of a parent.
+        return view if view is not None and view.process == os.getpid() else None
 
     @contextlib.contextmanager
     def viewing(self) -> Iterator[None]:

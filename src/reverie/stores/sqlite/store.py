@@ -281,9 +281,8 @@ class SQLiteStore(Store):
             found = file.execute(sql, (after, limit)).fetchall()
             bodies = read_creations(file, found)
             names: dict[int, str] = {}
-            if any(
-                row[9] is row[10] is None for row in found
-            ):  # only the tables have the ids of what was erased
+            # Only the tables have the ids of what was erased.
+            if any(row[9] is row[10] is None for row in found):
                 names = dict(file.execute(_NAMES))
         rows = []
         for row in found:
