@@ -105,7 +105,7 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
         seconds = value
     else:
         raise InvalidInput(
-            f"{name} is {quote_value(value)}, which is not a duration: pass a timedelta, a number of seconds, or a text "
+            f"{name} is {quote_value(value)}, which is not a duration: pass a timedelta, a number of seconds, or text "
             "such as '90s', '10m', '1h30m' or '2d'"
         )
     if not _MICROSECOND.total_seconds() <= seconds <= _LONGEST.total_seconds():
