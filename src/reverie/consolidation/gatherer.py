@@ -112,7 +112,7 @@ class Pass:
 PASSES = {
     each.name: each
     for each in (
-        Pass(drafts.NAME, drafts.enrich_drafts, "drafts", "enrich", needs="rough notes stay as they are"),
+        Pass(drafts.NAME, drafts.enrich_drafts, "drafts", setting="enrich", needs="rough notes stay rough"),
         Pass(verify.NAME, verify.verify, "claims", needs="only a model verifies what a model read"),
         Pass(tidy.NAME, tidy.tidy, left=tidy.LEFT),
         Pass(
