@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.resources import files
@@ -121,18 +120,16 @@ class ModelAsker:
             usage += answer.usage
             if answer.why and not answer.is_unusable:
                 return ExamReport(model=self.name, at=view.now, failed=answer.why, usage=usage)
-            given = dict(iter_numbered(answer.fields.get("claims"), "claim"))
+            verdicts = dict(iter_numbered(answer.fields.get("claims"), "claim"))
             results += [
-                (claim.kind, is_right, is_supported(given.get(number)))
+                (claim.kind, is_right, is_supported(verdicts.get(number)))
                 for number, (claim, is_right) in enumerate(part, 1)
             ]
-        counts = Counter(results)
         rows = []
         for kind in dict.fromkeys(kind for kind, _, _ in results):
-            found, missed, taken, denied = (
-                counts[kind, r, given] for r in (True, False) for given in (True, False)
-            )
-            rows.append(ExamRow(kind, found + missed, found, taken + denied, taken))
+            right = [given for name, is_right, given in results if name == kind and is_right]
+            wrong = [given for name, is_right, given in results if name == kind and not is_right]
+            rows.append(ExamRow(kind, len(right), sum(right), len(wrong), sum(wrong)))
         accepted, believed = (sum(row.accepted for row in rows), sum(row.believed for row in rows))
         is_passed = accepted >= MIN_TRUE and believed <= MAX_FALSE
         self.writer.commit([], cursors={TRUST + self.name: _BELIEVED if is_passed else _FAILED})
