@@ -142,6 +142,11 @@ def test_words_that_only_look_like_names_of_tools_are_no_tags() -> None:
     assert extract_tags("I went home") == ()
 
 
+def test_a_clause_in_a_script_without_spaces_speaks_for_itself() -> None:
+    chinese = split_sentences("好的。我住在杭州，在一家设计公司上班。")
+    assert [is_self_contained(each) for each in chinese] == [False, True]
+
+
 def _read(text: str) -> None:
     for part in split_sentences(text):
         has_correction(part)

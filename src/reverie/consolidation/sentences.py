@@ -62,7 +62,7 @@ def is_self_contained(sentence: str) -> bool:
     >>> is_self_contained("That fixed it, thanks!"), is_self_contained("Restarting the daemon solved it.")
     (False, True)
     """
-    return sentence.count(" ") >= 2 and not _POINTS_BACK.search(strip_quotations(sentence))
+    return _WORDS.search(sentence) is not None and not _POINTS_BACK.search(strip_quotations(sentence))
 
 
 _FENCE = defer_regex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -82,7 +82,7 @@ _NO_PROSE = defer_regex(
 
 _WRAPPED = defer_regex(r"(?<=[a-z,;])\n(?=[a-z])")
 _MARK = defer_regex(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
-_END = defer_regex(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*\s+")
+_END = defer_regex(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*\s+|[。！？]++[」』”]*\s*")
 _ABBREVIATION = defer_regex(
     r"(?:\b(?:dr|mr|mrs|ms|prof|st|no|nr|vs|etc|e\.g|i\.e|approx|ca|incl|fig|sec|vol|inc|ltd|jr|sr|a\.m|"
     r"p\.m)|(?:^|\s)\w)\.$",
@@ -127,6 +127,9 @@ def strip_quotations(sentence: str) -> str:
     masked = _QUOTED.sub("“”", _CODE.sub("CODE", sentence.translate(_APOSTROPHE)))
     return " ".join(masked.replace("*", " ").replace("__", " ").split())
 
+
+_WORDS = defer_regex(r" .* |[\u3040-\u30ff\u3400-\u9fff]{6}")
+"""What three words have, or a clause in a script without spaces."""
 
 _POINTS_BACK = defer_regex(
     r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|resolved|"
