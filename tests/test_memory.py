@@ -99,7 +99,7 @@ def test_bad_input_is_refused_by_name_and_changes_nothing(memory: Memory) -> Non
         "confidence": [(1.5, "confidence is 1.5")],
         "importance": [(float("nan"), "importance is nan"), (True, "importance is True")],
         "tags": [("tag", "pass a list"), ([""], "tag is empty")],
-        "ttl": [("5", "write it as '90s'"), ([5], "pass a timedelta"), (-5, "ttl is -5")],
+        "ttl": [("5", "text such as '90s'"), ([5], "pass a timedelta"), (-5, "ttl is -5")],
         "valid_from": [(datetime(2025, 1, 1), "without a time zone")],  # noqa: DTZ001
         "metadata": [({"k": "a\x00"}, "metadata 'k'"), ([1], "metadata is list")],
     }
