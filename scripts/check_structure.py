@@ -30,7 +30,7 @@ ROOT_FOLDERS = 13
 FILE_LINES = 700
 FUNCTION_LINES = 60
 
-MAX_PACKAGE_LINES = 45_000
+MAX_PACKAGE_LINES = 47_000
 MAX_PACKAGE_FILES = 280
 MAX_TEST_LINES = 40_000
 ROOM_BUDGETS = {
@@ -48,23 +48,11 @@ ROOM_BUDGETS = {
     "integrations": 2_150,
     "interfaces": 100,
     "interfaces/cli": 2_600,
-    "interfaces/mcp": 680,
-    "interfaces/hooks": 680,
+    "interfaces/mcp and hooks": 1_360,
     "interfaces/http": 3_900,
     "evals": 300,
 }
 """Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
-
-PRESENT_PACKAGE_LINES = 47_960
-PRESENT_TEST_LINES = 40_690
-PRESENT_ROOM_LINES = {
-    "consolidation": 4_550,
-    "domain": 5_090,
-    "interfaces/cli": 2_920,
-    "interfaces/hooks": 840,
-}
-"""Sizes of folders over budget: a limit that only falls. Pages of records, the web UI, connecting, imports, frameworks,
-trust in models and the derived database raised them."""
 
 PRIVATE = frozenset(
     {
@@ -249,14 +237,14 @@ def exceeded_budgets() -> Iterator[str]:
     tests = sum(count_code_lines(file) for file in TESTS.rglob("*.py"))
     total = rooms.total()
     for room, lines in rooms.items():
-        sys.stdout.write(f"{room:20} {lines:6} lines of code (budget {ROOM_BUDGETS[room]})\n")
-        allowed = PRESENT_ROOM_LINES.get(room, ROOM_BUDGETS[room] * 11 // 10)
+        sys.stdout.write(f"{room:24} {lines:6} lines of code (budget {ROOM_BUDGETS[room]})\n")
+        allowed = ROOM_BUDGETS[room] * 11 // 10
         if lines > allowed:
             yield f"{room} has {lines} lines of code, at most {allowed} are allowed"
     sys.stdout.write(
-        f"{'src/reverie':20} {total:6} lines of code (goal {MAX_PACKAGE_LINES}) "
+        f"{'src/reverie':24} {total:6} lines of code (at most {MAX_PACKAGE_LINES}) "
         f"in {len(sources)} files (at most {MAX_PACKAGE_FILES})\n"
-        f"{'tests':20} {tests:6} lines of code (goal {MAX_TEST_LINES})\n"
+        f"{'tests':24} {tests:6} lines of code (at most {MAX_TEST_LINES})\n"
     )
     for name, suffixes in {
         "templates": {".html", ".css", ".js"},
@@ -266,19 +254,19 @@ def exceeded_budgets() -> Iterator[str]:
         lines = sum(
             len(file.read_bytes().splitlines()) for file in package.rglob("*") if file.suffix in suffixes
         )
-        sys.stdout.write(f"{name:20} {lines:6} lines\n")
+        sys.stdout.write(f"{name:24} {lines:6} lines\n")
     data = [file for file in package.rglob("*") if file.suffix in {".txt", ".toml", ".bin", ".npz", ".jsonl"}]
     sys.stdout.write(
-        f"{'data files':20} {sum(file.stat().st_size for file in data):9} bytes in {len(data)} files\n"
+        f"{'data files':24} {sum(file.stat().st_size for file in data):9} bytes in {len(data)} files\n"
     )
     measures = sum(count_code_lines(file) for file in EVALUATION.rglob("*.py"))
-    sys.stdout.write(f"{'evaluation':20} {measures:6} lines of code\n")
-    if total > PRESENT_PACKAGE_LINES:
-        yield f"src/reverie has {total} lines of code, at most {PRESENT_PACKAGE_LINES} are allowed"
+    sys.stdout.write(f"{'evaluation':24} {measures:6} lines of code\n")
+    if total > MAX_PACKAGE_LINES:
+        yield f"src/reverie has {total} lines of code, at most {MAX_PACKAGE_LINES} are allowed"
     if len(sources) > MAX_PACKAGE_FILES:
         yield f"src/reverie has {len(sources)} files, at most {MAX_PACKAGE_FILES} are allowed"
-    if tests > PRESENT_TEST_LINES:
-        yield f"tests have {tests} lines of code, at most {PRESENT_TEST_LINES} are allowed"
+    if tests > MAX_TEST_LINES:
+        yield f"tests have {tests} lines of code, at most {MAX_TEST_LINES} are allowed"
 
 
 def room_name(file: Path) -> str:
@@ -286,7 +274,9 @@ def room_name(file: Path) -> str:
     parts = file.parts
     if len(parts) == 1:
         return "root"
-    return "/".join(parts[:2]) if parts[0] == "interfaces" and len(parts) > 2 else parts[0]
+    if parts[0] != "interfaces" or len(parts) == 2:
+        return parts[0]
+    return "interfaces/mcp and hooks" if parts[1] in ("mcp", "hooks") else "/".join(parts[:2])
 
 
 def count_code_lines(file: Path) -> int:

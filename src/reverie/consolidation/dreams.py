@@ -134,12 +134,11 @@ class Dreams(Inbox):
 
         lists = ("steps", "proposals", "refused", "notes")
         joined = {name: tuple(each for plan in plans for each in getattr(plan, name)) for name in lists}
+        skipped = "; ".join(f"{plan.name}: {plan.skipped}" for plan in plans if plan.skipped)
         return self._gatherer.gather_basics().build_plan(
             ALL,
             **joined,
-            skipped=""
-            if joined["steps"]
-            else "; ".join(f"{p.name}: {p.skipped}" for p in plans if p.skipped),
+            skipped="" if joined["steps"] else skipped,
             failed="; ".join(f"{plan.name}: {plan.failed}" for plan in plans if plan.failed),
             cursors={name: text for plan in plans for name, text in plan.cursors.items()},
             usage=sum((plan.usage for plan in plans), TokenUsage()),
@@ -180,10 +179,9 @@ class Dreams(Inbox):
         """
         off = self._explain_off(registered)
         news = self._gatherer.gather_news(registered)
-        if off and registered.needs:
-            return news.build_plan(registered.name, skipped=off)
-        if not registered.needs and not registered.has_work(news):
-            return news.build_plan(registered.name, skipped="nothing is new")
+        idle = off if registered.needs else "" if registered.has_work(news) else "nothing is new"
+        if idle:
+            return news.build_plan(registered.name, skipped=idle)
         if off:
             plan = news.build_plan(registered.name, skipped=off)
         else:

@@ -191,10 +191,13 @@ def test_a_hook_that_takes_too_long_gives_up(folder: Path) -> None:
     locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
     locking.execute("BEGIN EXCLUSIVE")
     told = {"session_id": ID, "last_assistant_message": "Hello there"}
-    done = process("stop", "--store", str(folder), "--timeout=2", told=told)
+    for seconds in ("0.7", "1.4", "2.8"):  # a busy machine needs longer to keep the event
+        done = process("stop", "--store", str(folder), f"--timeout={seconds}", told=told)
+        if (folder / "hooks").is_dir() and list((folder / "hooks").iterdir()):
+            break
     locking.close()
     assert done.stdout == b""
-    assert done.stderr.decode() == "reverie: no memory for this turn: timed out after 2 s\n"
+    assert done.stderr.decode() == f"reverie: no memory for this turn: timed out after {seconds} s\n"
     process("session-start", "--store", str(folder), told={"session_id": "next"})
     assert written(folder) == [("assistant", "Hello there")]
     assert list((folder / "hooks").iterdir()) == []

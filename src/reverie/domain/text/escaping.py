@@ -102,7 +102,7 @@ def escape_output(value: _Shown) -> _Shown:
 
 
 def to_stored_edit(text: str, old: str, new: str) -> tuple[str, str]:
-    r"""Return an edit of a text as an edit of its stored line, if a model names a piece as `escape_output` shows it.
+    r"""Return an edit of a text as an edit of its stored lines, if a model names a piece as `escape_output` shows it.
 
     Args:
         text: The stored text.
@@ -110,15 +110,19 @@ def to_stored_edit(text: str, old: str, new: str) -> tuple[str, str]:
         new: The text that takes its place.
 
     Returns:
-        `old` and `new`; a whole stored line and its new text if `old` is in one line of the shown text only.
+        `old` and `new`; whole stored lines and their new text if `old` occurs once in the shown text only.
 
     >>> to_stored_edit("a\n![x](y) is red\nb", "! [x](y) is red", "It is blue")
     ('![x](y) is red', 'It is blue')
     """
-    lines = [line for line in text.split("\n") if old in escape_output(line)]
-    if old in text or len(lines) != 1:
+    lines = text.split("\n")
+    shown = [escape_output(line) for line in lines]
+    whole = "\n".join(shown)
+    if old in text or whole.count(old) != 1 or len(shown) != whole.count("\n") + 1:
         return old, new
-    return lines[0], escape_output(lines[0]).replace(old, new)
+    first = whole.count("\n", 0, whole.index(old))
+    rows = slice(first, first + old.count("\n") + 1)
+    return "\n".join(lines[rows]), "\n".join(shown[rows]).replace(old, new)
 
 
 def escape_message(text: str) -> str:
