@@ -47,12 +47,12 @@ ROOM_BUDGETS = {
     "tools": 1_450,
     "integrations": 2_150,
     "interfaces": 100,
-    "interfaces/cli": 2_600,
+    "interfaces/cli": 2_600 + 400,
     "interfaces/mcp and hooks": 1_360,
     "interfaces/http": 3_900,
     "evals": 300,
 }
-"""Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
+"""Lines of code for each folder of the package; a folder may exceed its budget by a tenth. Connecting clients added 400."""
 
 PRIVATE = frozenset(
     {

@@ -53,13 +53,16 @@ def test_the_command_line_exports_and_imports_everything(tmp_path: Path) -> None
     folder, file, again = tmp_path / "memory", tmp_path / "all.jsonl", tmp_path / "again"
     run_cli("remember", "Staging runs on port 5432", "--store", folder)
     run_cli("remember", "Staging moved to port 5433", "--store", folder)
-    assert b"everything, 2 changes" in run_cli("copy", folder, file).stdout
-    done = run_cli("copy", file, again)
+    assert b"everything, 2 changes" in run_cli("export", "--history", file, "--store", folder).stdout
+    assert run_cli("export", "--history", file, "--store", folder).returncode == 2, "it is there"
+    refused = run_cli("export", "--history", file, "--overwrite", "--scope=a", "--store", folder)
+    assert b"leave out --scope" in refused.stderr
+    assert b"without other options" in run_cli("import", file, "--dry-run", "--store", again).stderr
+    done = run_cli("import", file, "--store", again)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"Copied and compared: 2 records, 2 changes" in done.stdout
     assert everything(again) == everything(folder)
-    assert run_cli("copy", file, again).returncode == 2, "it has a memory"
-    assert b"`reverie copy " in run_cli("import", file, "--store", tmp_path / "third").stderr
+    assert run_cli("import", file, "--store", again).returncode == 2, "it has a memory"
 
 
 def test_a_cut_or_broken_file_is_refused_and_leaves_no_memory(tmp_path: Path) -> None:

@@ -88,19 +88,14 @@ def copy(context: CommandContext, /, source: str, target: str) -> None:
     same to the last byte, and is compared with the original before the copy can be opened. An interrupted copy is
     continued by the same command. Stop programs that change the memory first.
 
-    If TO ends in .jsonl, a new file is written that has everything, change by change. Such a file can be FROM, too.
-
-    With --json: {"changes", "records", "sessions", "resumed_after": numbers}; for a file {"path", "changes"}.
+    With --json: {"changes", "records", "sessions", "resumed_after": numbers}.
     """
-    from reverie.admin.transfer.copying import copy_memory, open_source, write_history
-    from reverie.files.names import resolve_path
+    _copy(context, source, target)
 
-    if target.endswith(".jsonl"):
-        with closing(open_source(source)) as opened:
-            changes = write_history(opened, path := resolve_path(target))
-        text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
-        context.print_result(text, {"path": path, "changes": changes})
-        return
+
+def _copy(context: CommandContext, source: str, target: str) -> None:
+    from reverie.admin.transfer.copying import copy_memory
+
     with output.show_progress("changes", None, quiet=context.quiet or context.as_json) as advance:
         report = copy_memory(source, target, progress=advance)
     text = f"Copied and compared: {output.format_counts(report)}, {output.count(report.changes, 'change')}."
@@ -119,16 +114,32 @@ def _format_contents(result: Backup) -> str:
 @click.argument("target")
 @options.repeated_option("--scope", metavar="SCOPE", help="Only this scope")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-def export(context: CommandContext, /, target: str, scope: Sequence[str], overwrite: bool) -> None:
-    """Export the memory to TARGET as JSON lines, for other programs.
+@click.option("--history", is_flag=True, help="Everything: each change, and working memory too.")
+def export(
+    context: CommandContext, /, target: str, scope: Sequence[str], overwrite: bool, history: bool
+) -> None:
+    """Export the memory to TARGET as JSON lines, which `reverie import` reads.
 
-    The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. `reverie
-    copy` writes a file with the history and working memory too.
+    The file contains all fields of records, sessions, pages and logs. With --history it has everything, change by
+    change, and an import of it is an equal memory in a place that has none yet.
 
-    With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers}.
+    With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers}; with --history
+    {"path", "changes"}.
     """
+    from reverie.admin.transfer.copying import open_source, write_history
+    from reverie.files.names import resolve_path
     from reverie.memory import Memory
 
+    if history:
+        if scope or context.as_of is not None:
+            raise InvalidInput(
+                "An export with the history has every scope and change: leave out --scope and --as-of."
+            )
+        with closing(open_source(context.resolve_place())) as opened:
+            changes = write_history(opened, path := resolve_path(target), overwrite=overwrite)
+        text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
+        context.print_result(text, {"path": path, "changes": changes})
+        return
     with context.reading() as memory:
         export_to = memory.admin.export if isinstance(memory, Memory) else memory.export
         report = export_to(target, scope=list(scope) or None, overwrite=overwrite)
@@ -165,6 +176,8 @@ def import_path(
     exports of Reverie. In a conversation, only words that a person typed become the owner's, and only with --origin
     owner records are learned from them, at any age.
 
+    A file of `reverie export --history` becomes a memory in a place that has none, compared change by change.
+
     Existing and erased content is skipped, so an import can be repeated, and an interrupted one continued. A later
     export of a conversation replaces abandoned branches and shorter texts. Exits with 6 if something is left out
     because it is broken or too large.
@@ -179,7 +192,12 @@ def import_path(
 
     source = path.expanduser()
     if is_history_file(source):
-        raise InvalidInput(f"{path.name!r} has a memory with its history. Run `reverie copy {path} FOLDER`.")
+        if form or dry_run or scope is not None or origin:
+            raise InvalidInput(
+                f"{path.name!r} has a memory with its history. Import it without other options."
+            )
+        _copy(context, str(source), context.resolve_place())
+        return
     detected = form or importer.detect_format(source)  # before a folder is created for it
     total = None
     if detected != FORMS[0] and not dry_run and (origin is None or sys.stderr.isatty()):
