@@ -52,7 +52,8 @@ ROOM_BUDGETS = {
     "interfaces/http": 3_900,
     "evals": 300,
 }
-"""Lines of code for each folder of the package; a folder may exceed its budget by a tenth. Connecting clients added 400."""
+"""Lines of code for each folder of the package; a folder may exceed its budget by a tenth.
+Connecting clients added 400."""
 
 PRIVATE = frozenset(
     {
