@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 
 from evaluation.measures.questions import SEALED
@@ -55,7 +56,7 @@ _BETWEEN_CONVERSATIONS = timedelta(hours=2)
 _NIGHT = timedelta(hours=27)
 _COLUMNS = (
     "month", "thinking", "answers", "share", "outdated", "false records", "in prompts", "junk", "tokens",
-    "lines", "alike",    "a conversation", "a night", "tokens read", "written",
+    "changing", "lines", "alike", "a conversation", "a night", "tokens read", "written",
 )  # fmt: skip
 _SESSION = re.compile(r"session:chat:(\d+)-(\d+)")
 _LINE = re.compile(r"^- \[[0-9a-f]{12}\][^:]*: (.*)$", re.MULTILINE)
@@ -95,6 +96,7 @@ class MonthFigures:
         answered: Ids of the questions whose answers stand in the prompt.
         outdated: Ids of those whose prompt has an outdated value without the current one.
         tokens: Tokens of each prompt.
+        changing: Tokens of the part of each that changes with the message.
         records: Live records.
         false_records: Those that are false.
         junk: Those that share fewer than two words with every fact of their conversation. Of 113 sentences that
@@ -113,6 +115,7 @@ class MonthFigures:
     answered: list[str] = field(default_factory=list)
     outdated: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    changing: list[int] = field(default_factory=list)
     records: int = 0
     false_records: list[str] = field(default_factory=list)
     junk: int = 0
@@ -127,7 +130,12 @@ class MonthFigures:
     @property
     def mean_tokens(self) -> float:
         """Mean tokens of a prompt."""
-        return sum(self.tokens) / max(1, len(self.tokens))
+        return fmean(self.tokens or [0])
+
+    @property
+    def mean_changing(self) -> float:
+        """Mean tokens of the part of a prompt that changes with the message."""
+        return fmean(self.changing or [0])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON values."""
@@ -138,6 +146,7 @@ class MonthFigures:
             "answered_ids": self.answered,
             "outdated": self.outdated,
             "tokens_per_prompt": self.mean_tokens,
+            "changing_per_prompt": self.mean_changing,
             "records": self.records,
             "false_records": self.false_records,
             "junk": self.junk,
@@ -375,8 +384,9 @@ def play(month: Month, mode: str, *, embedder: str = NO_EMBEDDER) -> MonthFigure
         embed_all(memory)
         _judge_records(figures, month, memory.list(limit=None), given)
         for number, question in enumerate(month.questions):
-            text = memory.session(f"ask:{number}").context(question["question"], record_shown=False).text
-            _judge_prompt(figures, question, text)
+            pack = memory.session(f"ask:{number}").context(question["question"], record_shown=False)
+            _judge_prompt(figures, question, pack.text)
+            figures.changing.append(estimate_tokens(pack.changing_text))
             figures.false_lines += sum(
                 text.count(each) for each in (given.false if given is not None else ())
             )
@@ -491,6 +501,7 @@ def _format_row(name: str, figures: MonthFigures) -> tuple[str, ...]:
         f"{figures.false_lines}",
         f"{figures.junk}/{figures.records}",
         f"{figures.mean_tokens:,.0f}",
+        f"{figures.mean_changing:,.0f}",
         f"{figures.lines / max(1, figures.questions):.1f}",
         f"{figures.alike / max(1, figures.lines):.1%}",
         f"{figures.calls['read'] / max(1, figures.conversations):.2f}",
