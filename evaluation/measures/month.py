@@ -388,7 +388,7 @@ def play(month: Month, mode: str, *, embedder: str = NO_EMBEDDER) -> MonthFigure
             _judge_prompt(figures, question, pack.text)
             figures.changing.append(estimate_tokens(pack.changing_text))
             figures.false_lines += sum(
-                text.count(each) for each in (given.false if given is not None else ())
+                pack.text.count(each) for each in (given.false if given is not None else ())
             )
     if given is not None:
         figures.calls, figures.usage = given.calls, given.usage
