@@ -215,13 +215,13 @@ def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
     That is: whether it reads like it, like something of the moment, and like a rule; how much it says, how many names
     and numbers it has, and whether the writer is in it.
     """
-    classes, worth = chances
+    classes, worth = chances.classes, chances.worth
     words, forms = _split_words(text)
     kept = log((worth + 1e-9) / (1 - worth + 1e-9))
     passing = log(classes["request"] + classes["other"] + 0.001)
     sure = sum(classes[name] for name in _STANDING_CLASSES)
     standing = log((sure + 0.01) / (1.01 - sure))
-    size, names = log(1 + len(find_places(text))), min(4, forms.count("X") + forms.count("#"))
+    size, names = log(1 + chances.size), min(4, forms.count("X") + forms.count("#"))
     return 1.0, kept, passing, standing, size, names, _has_writer(words)
 
 
@@ -298,13 +298,15 @@ class Chances(NamedTuple):
     Attributes:
         classes: Of each class; they add up to 1.
         worth: That it is worth keeping if it was said in a conversation.
+        size: Number of features that they are computed from.
     """
 
     classes: Mapping[str, float]
     worth: float
+    size: int
 
 
-_NO_CHANCES = Chances(dict.fromkeys(CLASSES, 0.0), 0.0)
+_NO_CHANCES = Chances(dict.fromkeys(CLASSES, 0.0), 0.0, 0)
 
 
 def rate_classes(text: str) -> Chances:
@@ -328,7 +330,7 @@ def _rate(text: str) -> Chances:
     powers = [exp(score - largest) for score in scores[:-1]]
     whole = sum(powers)
     classes = dict(zip(CLASSES, (power / whole for power in powers), strict=True))
-    return Chances(classes, 1 / (1 + exp(-scores[-1])))
+    return Chances(classes, 1 / (1 + exp(-scores[-1])), len(places))
 
 
 def find_places(text: str) -> set[int]:

@@ -407,9 +407,10 @@ def _find_retold(records: Iterable[Record]) -> set[str]:
     return {
         record.id
         for record in records
-        if record.origin == "owner" and record.references and not (record.pinned or _is_rule(record))
+        if record.origin == "owner" and not (record.pinned or _is_rule(record))
+        if record.references and record.references[0] in told
         if (words := extract_content(record.content))
-        if 2 * len(words & told.get(record.references[0], set())) >= len(words)
+        if 2 * len(words & told[record.references[0]]) >= len(words)
     }
 
 

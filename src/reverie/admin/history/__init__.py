@@ -1,4 +1,4 @@
 """Journal queries, differences, undo and earlier states of the store.
 
-Imports `consolidation.plan`, `stores`, `domain`.
+Imports `consolidation`, `stores`, `domain`.
 """
