@@ -464,3 +464,17 @@ def test_json_stays_json_where_the_encoding_is_not_utf_8(folder: Path) -> None:
         == "Tomé drinks at the Café Âncora — 牡蠣"
     )
     assert run_cli("recall", "Tomé", "--store", folder, env=env).returncode == 0
+
+
+def test_say_tells_what_became_of_a_wish(call: Call, answer: Answer) -> None:
+    said = answer("say", "chat:1", "remember that the causeway is dry at seven")
+    assert said["is_stored"]
+    assert said["wishes"][0]["record"] in call("list").stdout
+    secret = answer("say", "chat:1", "don't remember this, but I look for another job")
+    assert not secret["is_stored"]
+    assert "not stored" in secret["wishes"][0]["text"]
+    assert "another job" not in call("recall", "another job").stdout
+    asked = call("say", "chat:1", "forget what I said about the causeway")
+    request = answer("say", "chat:1", "forget what I said about the causeway")["wishes"][0]["request"]
+    assert "reverie forget --request" in asked.stderr
+    assert request["id"] in call("forget").stdout

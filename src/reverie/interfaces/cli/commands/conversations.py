@@ -56,16 +56,27 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
 def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **fields: Any) -> None:
     """Add a turn to SESSION; the first turn creates the session.
 
-    TEXT is the content; `-` reads it from standard input.
+    TEXT is the content; `-` reads it from standard input. If it asks to remember or forget something, or not to be
+    stored, that is done and said.
 
-    With --json: {"turn": {…}}.
+    With --json: {"turn": {…}, "is_stored": true or false, "wishes": [{"name", "text", "record", "request"}]}.
     With --quiet: only the id.
     """
     said = options.read_text(text, name="content", empty=False)
     with context.memory(create=True) as memory:
-        turn = options.open_session(memory, session).add(content=said, **fields)
-    message = f"Turn {turn.position} of {output.one_line(turn.session)}: {turn.id}"
-    context.print_result(message, {"turn": turn}, brief=turn.id)
+        opened = options.open_session(memory, session)
+        turn = opened.add(content=said, **fields)
+        is_stored, wishes = opened.is_recorded, opened.wishes
+    where = output.one_line(turn.session)
+    message = (
+        f"Turn {turn.position} of {where}: {turn.id}"
+        if is_stored
+        else f"Not stored: {where} is off the record"
+    )
+    value = {"turn": turn, "is_stored": is_stored, "wishes": [each.to_dict() for each in wishes]}
+    context.print_result(message, value, brief=turn.id if is_stored else "")
+    for each in () if context.as_json else wishes:
+        context.print_message(output.one_line(each.describe()))
 
 
 @command("context", as_of=True, json=True)
