@@ -292,6 +292,7 @@ class MirrorWriter:
         ledger, kind = self._state, self._state.layout
         files: dict[str, set[str] | None] = {}
         changed_records: dict[str, int] = {}
+        rooms: dict[str, tuple[int, int]] = {}
 
         def note(path: str, name: str, *, is_added: bool) -> None:
             added = files.setdefault(path, set())
@@ -317,8 +318,8 @@ class MirrorWriter:
                 note(page, name, is_added=False)
                 page = None
             if stem is not None and page is None:
-                page = self._find_room(stem)
-                ledger.set_ids(page, [*ledger.read_ids(page), name])
+                page = self._find_room(stem, rooms)
+                ledger.add_ids(page, [name])
                 note(page, name, is_added=True)
             elif page is not None and changed_records[name] > shown.get(page, 0):
                 note(page, name, is_added=False)
@@ -336,15 +337,20 @@ class MirrorWriter:
             return found
         return dict.fromkeys(names) | {record.id: record for record in records}
 
-    def _find_room(self, stem: str) -> str:
-        """Return the last page of a stem, or the next one if that is full."""
-        pages = self._state.find_pages(stem)
-        path = max(pages, key=lambda each: layout.split_numbered_path(each)[1], default=f"{stem}.md")
+    def _find_room(self, stem: str, rooms: dict[str, tuple[int, int]]) -> str:
+        """Return the last page of a stem, or the next one if that is full.
+
+        Args:
+            stem: The stem.
+            rooms: The number of the last page of each stem and the number of its records; it is updated.
+        """
+        number, count = rooms.get(stem) or self._state.find_last_page(stem)
+        path = layout.build_numbered_path(stem, number)
         file = self._state.find(path)
-        is_full = len(pages.get(path, ())) >= layout.MAX_LINES or (
-            file is not None and file.size > layout.MAX_PAGE_BYTES
-        )
-        return layout.build_numbered_path(stem, layout.split_numbered_path(path)[1] + 1) if is_full else path
+        if count >= layout.MAX_LINES or (file is not None and file.size > layout.MAX_PAGE_BYTES):
+            number, count, path = number + 1, 0, layout.build_numbered_path(stem, number + 1)
+        rooms[stem] = (number, count + 1)
+        return path
 
     def _write_due(self, tried: set[str]) -> bool:
         """Write some more of the files that are due; return whether these were the last.

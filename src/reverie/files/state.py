@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.files.layout import index_lines, is_draft, parse_form
+from reverie.files.layout import index_lines, is_draft, parse_form, split_numbered_path
 from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, open_connection
 from reverie.stores.sqlite.database_file import remove_file
@@ -37,7 +37,7 @@ from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
 
 FILES_DATABASE = "files.db"
 
-_OURS = (0x52766666, 9)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 10)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (
@@ -49,7 +49,8 @@ _TABLES = (
         fresh INTEGER NOT NULL
     ) WITHOUT ROWID
     """,
-    "CREATE TABLE pages (path TEXT PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE pages (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, ids BLOB NOT NULL)",
+    "CREATE TABLE places (id BLOB PRIMARY KEY, page INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE contents (path TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL, layout TEXT NOT NULL)",
     "INSERT INTO progress VALUES (0, '', '')",
@@ -270,8 +271,16 @@ class FileState:
 
     def locate(self, id: str) -> str | None:
         """Return the page that a record is on, or None."""
-        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM pages WHERE instr(ids, ?)", bytes.fromhex(id))
-        return next((path for path, ids in rows if id in _unpack_ids(ids)), None)
+        of_id = "SELECT path FROM pages WHERE number = (SELECT page FROM places WHERE id = ?)"
+        return next((path for (path,) in self._query(of_id, bytes.fromhex(id))), None)
+
+    def find_last_page(self, stem: str) -> tuple[int, int]:
+        """Return the number of the last page of a stem and how many records are on it; (1, 0) if there is none."""
+        lengths = self._query(
+            "SELECT path, length(ids) FROM pages WHERE path > ? AND path < ?", f"{stem}.", f"{stem}/"
+        )
+        pages = ((split_numbered_path(path)[1], length // _ID_BYTES) for path, length in lengths)
+        return max(pages, default=(1, 0))
 
     def read_lines(self, path: str) -> dict[str, int]:
         """Return the checksums of the lines that were last written to a page of records, by the ids of the records."""
@@ -305,11 +314,27 @@ class FileState:
 
     def set_ids(self, path: str, ids: Sequence[str]) -> None:
         """Set the records on a page, in their order."""
+        gone = set(self.read_ids(path)).difference(ids)
+        where = "id = ? AND page = (SELECT number FROM pages WHERE path = ?)"
+        self._change_many(f"DELETE FROM places WHERE {where}", [(bytes.fromhex(name), path) for name in gone])
         if ids:
-            packed = bytes.fromhex("".join(ids))
-            self._change("INSERT OR REPLACE INTO pages (path, ids) VALUES (?, ?)", path, packed)
+            self._change("UPDATE pages SET ids = x'' WHERE path = ?", path)
+            self.add_ids(path, ids)
         else:
             self._change("DELETE FROM pages WHERE path = ?", path)
+
+    def add_ids(self, path: str, ids: Sequence[str]) -> None:
+        """Put records at the end of a page, in their order."""
+        self._change(
+            "INSERT INTO pages (path, ids) VALUES (?, ?)"
+            " ON CONFLICT (path) DO UPDATE SET ids = CAST(ids || excluded.ids AS BLOB)",
+            path,
+            bytes.fromhex("".join(ids)),
+        )
+        self._change_many(
+            "INSERT OR REPLACE INTO places (id, page) SELECT ?, number FROM pages WHERE path = ?",
+            [(bytes.fromhex(name), path) for name in ids],
+        )
 
     def put(self, files: Iterable[FileRecord]) -> None:
         """Set the records of files whose content has not changed."""
@@ -376,7 +401,7 @@ class FileState:
 
     def clear(self) -> None:
         """Remove everything but the layout."""
-        for table in ("files", "pages", "contents", "due"):
+        for table in ("files", "pages", "places", "contents", "due"):
             self._change(f"DELETE FROM {table}")
         self.advance(NO_PROGRESS)
 
