@@ -382,7 +382,8 @@ def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
         zone: Time zone of the days.
     """
     mentions = dates.resolve_dates(record.content, moment, zone=zone)
-    return replace(record, resolved_dates=dates.format_dates(record.content, mentions))
+    resolved = dates.format_dates(record.content, mentions)
+    return record if resolved == record.resolved_dates else replace(record, resolved_dates=resolved)
 
 
 def freeze_metadata(given: object) -> Mapping[str, str]:

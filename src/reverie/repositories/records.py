@@ -243,15 +243,21 @@ class RecordRepository(WritingRepository):
         """Save many records, a thousand in a transaction (see `Memory.save_many`)."""
         parsed = list(notes)
         built = map(self._build_record, parsed)  # all are checked before any is written
-        records = [(replace(record, promoted_from=promoted_from), reason) for record, reason in built]
+        records = [
+            (replace(record, promoted_from=promoted_from) if promoted_from else record, reason)
+            for record, reason in built
+        ]
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
             saved += self._run_with_retries(partial(self._save_chunk, chunk, promoted_from))
             progress(len(chunk))
+        notices = (
+            _describe_redaction(note, record) for note, (record, _) in zip(parsed, records, strict=True)
+        )
         return [
-            replace(result, notice=_describe_redaction(note, record))
-            for result, note, (record, _) in zip(saved, parsed, records, strict=True)
+            replace(result, notice=notice) if notice else result
+            for result, notice in zip(saved, notices, strict=True)
         ]
 
     def planned(self, notes: Iterable[NewRecord]) -> list[Change]:
