@@ -16,12 +16,7 @@ from importlib.resources import files
 from reverie.consolidation.answers import LIMIT, NO_MODEL, TIMEOUT, iter_numbered, read_answer
 from reverie.consolidation.flows import CLAIM_CHECK, Claim, build_claim_request, is_supported
 from reverie.consolidation.values import PassInput
-from reverie.domain.errors import (
-    ModelError,
-    ModelRefused,
-    ModelTimeout,
-    StoreError,
-)
+from reverie.domain.errors import ModelError, ModelRefused, ModelTimeout, StoreError
 from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request

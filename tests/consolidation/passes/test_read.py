@@ -161,6 +161,7 @@ def test_what_no_cited_turn_says_is_not_taken(memory: Memory, model: _Model) -> 
     outcome = memory.dreams.run_window("cli:1", "read")
     assert len(outcome.plan.refused) == 6
     assert memory.list(archived=True) == []
+    assert contents(memory) == ["no, he is allergic", QUOTE], "the owner's sentences stand for them"
 
 
 # -- trust -------------------------------------------------------------------------------------------------

@@ -28,11 +28,7 @@ from reverie.domain.conversation import SIGNAL, Turn
 from reverie.domain.intake import classify, needs_permission
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, UNTRUSTED, Record, merge_tags
-from reverie.domain.similarity.grounding import (
-    collect_evidence,
-    extract_content,
-    find_unsaid,
-)
+from reverie.domain.similarity.grounding import collect_evidence, extract_content, find_unsaid
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
 from reverie.domain.text.same_text import compute_fingerprint

@@ -138,9 +138,7 @@ def read(view: PassInput) -> Flow[Plan]:
         builder.take(moved.edit, moved.why, moved.sources)
     if builder.steps and not has_model:
         builder.note("no model: the paragraph was made by rule")
-    skipped = (
-        "nothing in it is worth keeping" if has_model else "no model: only rules learn from conversations"
-    )
+    skipped = "nothing in it is worth keeping" if has_model else "no model: only rules learn"
     return builder.plan(skipped=skipped, cursors=reading.build_cursors(is_read=has_model))
 
 
@@ -229,8 +227,7 @@ class _Reading:
         elif why := _explain_uncited(cited, record):
             self._builder.refuse(f"end {record.id}", why)
         else:
-            turns = tuple(turn.id for turn in cited)
-            self._claims.append(PendingClaim("end", target=record.id, turns=turns))
+            self._claims.append(_build_claim(cited, record)._replace(do="end"))
 
     def _read_page(self, page: str) -> Iterator[Mapping[str, Any]]:
         """Yield the new lines of notes that a model has brought up to date (Autobot), with the turn that says them."""
@@ -254,29 +251,33 @@ class _Reading:
             self._builder.refuse(what, "there are as many records as messages already")
         elif why := self._explain_refusal(content, cited, replaces):
             self._builder.refuse(what, why)
+            if cited:
+                self._save_quotation(self._describe(given, content, cited), cited)
         elif known := self._find_saying(content, cited, replaces):
             self._builder.note(f"known as {known.id}")
             if replaces is not None:
-                turns = tuple(turn.id for turn in cited)
-                self._claims.append(PendingClaim("change", record=known.id, target=replaces.id, turns=turns))
+                self._claims.append(_build_claim(cited, replaces)._replace(record=known.id))
         else:
-            last = cited[-1]
-            kind = self._kinds.get(compute_fingerprint(content))
-            kind = kind or _read_kind(to_text(given.get("kind")).lower(), content)
-            note = NewRecord(
-                content=content,
-                kind=kind,
-                importance=rate_importance(content, kind),
-                category=to_category(to_text(given.get("category")).lower()),
-                confidence=_CONFIDENCE,
-                source=f"session:{last.session}"[:200],
-                references=tuple(dict.fromkeys(turn.id for turn in cited)),
-                origin="agent",
-                scope=last.scope,
-                created_at=last.at,
-            )
             self._count += 1
-            self._save(note, cited, self._read_until(to_text(given.get("until")), cited), replaces)
+            until = self._read_until(to_text(given.get("until")), cited)
+            self._save(self._describe(given, content, cited), cited, until, replaces)
+
+    def _describe(self, given: Mapping[str, Any], content: str, cited: Sequence[Turn]) -> NewRecord:
+        """Return the record of a proposal."""
+        kind = self._kinds.get(compute_fingerprint(content))
+        kind = kind or _read_kind(to_text(given.get("kind")).lower(), content)
+        return NewRecord(
+            content=content,
+            kind=kind,
+            importance=rate_importance(content, kind),
+            category=to_category(to_text(given.get("category")).lower()),
+            confidence=_CONFIDENCE,
+            source=f"session:{cited[-1].session}"[:200],
+            references=tuple(dict.fromkeys(turn.id for turn in cited)),
+            origin="agent",
+            scope=cited[-1].scope,
+            created_at=cited[-1].at,
+        )
 
     def _explain_refusal(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> str:
         if not 1 <= len(content) <= LONGEST_RECORD:
@@ -315,33 +316,33 @@ class _Reading:
         self, note: NewRecord, cited: Sequence[Turn], until: datetime | None, replaces: Record | None
     ) -> None:
         """Save a record in the owner's words; another waits in the archive, and the owner's sentence stands for it."""
-        view, builder = self._view, self._builder
-        target = "" if replaces is None else replaces.id
-        turns = tuple(turn.id for turn in cited)
-        claim = PendingClaim("change" if target else "add", target=target, turns=turns)
-
-        def save(note: NewRecord) -> str:
-            """Save a live record; return its id, empty if the text is known."""
-            for change in view.plan_records([note]):
-                record = change.after
-                if isinstance(record, Record) and (record.scope, record.fingerprint) not in builder.said:
-                    record = replace(record, until=until or record.until)
-                    builder.take(replace(change, after=record), "said in a conversation")
-                    return record.id
-            return ""
-
+        claim = _build_claim(cited, replaces)
         if _is_quoted(note.content, cited):
-            name = save(note)
-            self._claims += [claim._replace(record=name)] if target else []
+            name = self._save_live(note, until)
+            self._claims += [claim._replace(record=name)] if replaces is not None else []
             return
-        quotation = find_quotation(note.content, cited)
-        quote = "" if quotation is None else save(self._quote(note, *quotation))
-        for change in view.plan_records([note]):
+        quote = self._save_quotation(note, cited, until)
+        for change in self._view.plan_records([note]):
             if isinstance(change.after, Record) and change.before is None:
                 until = until or change.after.until
-                held = replace(change.after, archived_at=view.now, archive_reason=HELD, until=until)
-                builder.take(replace(change, after=held), HELD)
+                held = replace(change.after, archived_at=self._view.now, archive_reason=HELD, until=until)
+                self._builder.take(replace(change, after=held), HELD)
                 self._claims.append(claim._replace(record=change.id, quote=quote))
+
+    def _save_live(self, note: NewRecord, until: datetime | None) -> str:
+        """Save a live record; return its id, empty if the text is known."""
+        for change in self._view.plan_records([note]):
+            record = change.after
+            if isinstance(record, Record) and (record.scope, record.fingerprint) not in self._builder.said:
+                record = replace(record, until=until or record.until)
+                self._builder.take(replace(change, after=record), "said in a conversation")
+                return record.id
+        return ""
+
+    def _save_quotation(self, note: NewRecord, cited: Sequence[Turn], until: datetime | None = None) -> str:
+        """Save the owner's sentence that a proposal cites; return its id, empty if there is none or it is known."""
+        quotation = find_quotation(note.content, cited)
+        return "" if quotation is None else self._save_live(self._quote(note, *quotation), until)
 
     def _quote(self, note: NewRecord, sentence: str, turn: Turn) -> NewRecord:
         """Return the record of the owner's own sentence that stands in for a proposed one."""
@@ -391,6 +392,14 @@ class _Reading:
 
 
 # -- sentences and records ---------------------------------------------------------------------------------
+
+
+def _build_claim(cited: Sequence[Turn], replaces: Record | None) -> PendingClaim:
+    """Return the claim that turns add a record, or change a known one."""
+    turns = tuple(turn.id for turn in cited)
+    if replaces is None:
+        return PendingClaim("add", turns=turns)
+    return PendingClaim("change", target=replaces.id, turns=turns)
 
 
 def _explain_uncited(cited: Sequence[Turn], record: Record | None) -> str:

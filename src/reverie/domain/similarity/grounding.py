@@ -30,6 +30,7 @@ _BEGINNING = 4  # letters of a name that are compared: "Ghanaian" and "Ghana" ar
 _NUMBER = defer_regex(r"\S*\d\S*")
 _DAY_OF_MONTH = defer_regex(r"\b([12]?\d|3[01])(?:st|nd|rd|th|\.)?(?![\w:%])")
 _AMOUNT = defer_regex(r"\d\S* \D+")
+_YEAR = defer_regex(r"(?:19|20)\d\d")
 _MAX_DAYS = 92
 _SOME_DAY = date(2001, 1, 1)
 
@@ -104,8 +105,9 @@ def find_unsaid(
     if replaced:
         evidence = [*evidence, Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)]
     said, words = _join_evidence(evidence)
-    missing = _list_unknown_values(text, said, evidence, zone) or _list_unknown_names(
-        text, *_join_evidence([*evidence, *context])
+    around, known = _join_evidence([*evidence, *context])
+    missing = _list_unknown_values(text, said, around, evidence, zone) or _list_unknown_names(
+        text, around, known
     )
     if missing or (reason := _find_changed_negation(text, said)):
         return _say_missing(missing) or reason
@@ -163,17 +165,22 @@ def find_injection(statement: str) -> str:
 
 def _join_evidence(evidence: Sequence[Evidence]) -> tuple[str, frozenset[str]]:
     """Return the text of some evidence, and its words in every form in which they are compared."""
-    text = "\n".join(WRITERS["no"].sub("", each.text) for each in evidence)
+    text = "\n".join(WRITERS["no"].sub(" ", each.text) for each in evidence)
     known = extract_specifics(text)
     return text, extract_content(text) | known.affirmed | known.denied
 
 
-def _list_unknown_values(text: str, said: str, evidence: Sequence[Evidence], zone: tzinfo) -> set[str]:
-    """Return the numbers, times, addresses, code and quotations of a statement that the evidence lacks."""
+def _list_unknown_values(
+    text: str, said: str, around: str, evidence: Sequence[Evidence], zone: tzinfo
+) -> set[str]:
+    """Return the values and quotations of a statement that the evidence lacks; what has no digit, also its context."""
+    known = extract_specifics(said)
     missing = {
         each
-        for each in extract_specifics(text).list_new_values(extract_specifics(said))
-        if not _AMOUNT.fullmatch(each) and (each[0].isdigit() or each.casefold() not in said.casefold())
+        for each in extract_specifics(text).list_new_values(known)
+        if not _AMOUNT.fullmatch(each)
+        and not (_YEAR.fullmatch(each) and each[2:] in known.values)  # "in the summer of 98"
+        and (each[0].isdigit() or each.casefold() not in around.casefold())
     }
     if missing:
         days = (_list_days(each.text, get_local_day(each.at, zone)) for each in evidence)
@@ -193,10 +200,10 @@ def _list_unknown_names(text: str, said: str, words: frozenset[str]) -> set[str]
 def _find_changed_negation(text: str, said: str) -> str:
     """Return why a statement affirms what the evidence denies, or the reverse; empty if it does not."""
     stated, known = extract_specifics(text), extract_specifics(said)
+    if stated.is_negative:
+        return "" if known.is_negative else "it denies what the turns do not deny"
     sources = _select_sources(text, split_statements(said))
     denials = [extract_specifics(each).is_negative for each in sources]
-    if stated.is_negative:
-        return "" if any(denials) else "it denies what the turns do not deny"
     flipped = (stated.affirmed & known.denied) - known.affirmed - stated.denied
     return f"the turns deny: {', '.join(sorted(flipped))}" if flipped and all(denials) else ""
 
@@ -228,7 +235,7 @@ def _say_missing(values: Iterable[str]) -> str:
 
 def split_statements(text: str) -> list[str]:
     """Return the sentences of a text, without a bare "no" before them."""
-    return split_sentences(WRITERS["no"].sub("", text))
+    return split_sentences(WRITERS["no"].sub(" ", text))
 
 
 def extract_content(text: str) -> frozenset[str]:
