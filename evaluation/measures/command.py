@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LABELLED = {
     "attacks": "prompt_attacks:EVALUATION",
+    "chats": "chats:EVALUATION",
     "preferences": "cited_proposals:PREFERENCES",
     "read": "cited_proposals:READ",
     "intake": "intake:EVALUATION",

@@ -33,3 +33,24 @@ def test_learning_counts_what_was_wanted_wrong_and_missed(tmp_path: Path) -> Non
     assert "missed: postgresql (decision, c): Hello there." in ran.output
     [figures] = json.loads(out.read_text(encoding="utf-8"))["sets"].values()
     assert (figures["wanted"], figures["learned"], figures["wrong"], figures["missed"]) == (2, 2, 1, 1)
+
+
+def test_chats_count_junk_missed_sentences_and_rules(tmp_path: Path) -> None:
+    def say(text: str, keep: bool | None, kind: str) -> dict[str, Any]:
+        return {"before": "", "text": text, "sentences": [{"text": text, "keep": keep, "kind": kind}]}
+
+    turns = [
+        say("I am allergic to nuts.", True, "health"),
+        say("We decided to use PostgreSQL.", False, "other"),
+        say("What is a monad?", True, "fact"),
+        say("My sister Ana lives in Turin.", None, "fact"),
+    ]
+    file = write(tmp_path / "mine.jsonl", {"id": "a", "language": "en", "conversations": [turns]})
+    out = tmp_path / "out.json"
+    ran = CliRunner().invoke(build_command("chats"), [str(file), "--show-errors", "--json", str(out)])
+    assert ran.exit_code == 0, ran.output
+    assert "junk: We decided to use PostgreSQL. (decision, a)" in ran.output
+    assert "missed: What is a monad? (fact, a)" in ran.output
+    [figures] = json.loads(out.read_text(encoding="utf-8"))["sets"].values()
+    names = ("wanted", "learned", "wrong", "missed", "rules", "right_rules")
+    assert [figures[name] for name in names] == [2, 2, 1, 1, 1, 1]
