@@ -19,6 +19,7 @@ from reverie.domain.text.same_text import fold_text
 
 _COLUMNS = ("people", "wanted", "learned", "junk", "precision", "95 %", "recall", "95 %", "rules", "right")
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
+_ANSWER = "All right."
 _RULES = ("rule", "health")
 
 
@@ -94,11 +95,12 @@ def judge_chats(chats: Chats) -> ChatsVerdict:
         for number, turns in enumerate(chats.conversations):
             now = _BEGIN + timedelta(days=number)
             session = memory.session(f"{chats.id}:{number}")
-            for before, text in turns:
+            for (before, text), (answer, _) in zip(turns, (*turns[1:], ("", "")), strict=True):
                 now += timedelta(minutes=1)
-                if before:
+                if before and not session.turns():
                     session.add("assistant", before)
                 session.add("user", text)
+                session.add("assistant", answer or _ANSWER)
         learned = [(each, _find_sentences(each, chats)) for each in memory.list(limit=1_000)]
     return ChatsVerdict(chats=chats, learned=tuple(learned))
 
