@@ -291,19 +291,9 @@ class SearchIndex:
         newest = self._store.sequence()  # first, since it fails if the store is gone
         self._wait_if_far_behind(newest)
         committed = self._committed if self._committed is not None else self._open()
-        if self._lost:
-            if self._cleared_at is None or time.monotonic() > self._cleared_at + _QUIET_S:
-                self._start(self._rebuild)  # unless that is under way
-        else:
-            try:
-                found = committed.find_newer()
-                if found == 0 and committed.sequence:
-                    self._lost, self._cleared_at = True, time.monotonic()
-                elif found:  # an index that is as empty as before changes nothing: all is followed in memory
-                    committed.refresh()
-                    self._forget_tail(committed.sequence)
-            except IndexCorrupt as error:
-                self._handle_loss(error)
+        self._notice_others(committed)
+        if newest - self._followed >= _FAR and not self._lost:
+            self.fold()
         while self._followed < newest:
             rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
             if not rows:
@@ -317,6 +307,22 @@ class SearchIndex:
         if followed is not None:
             self._question.followed = self._followed
         return committed
+
+    def _notice_others(self, committed: TantivyIndex) -> None:
+        """Go on from a newer commit, and have an index that was emptied or damaged built again."""
+        if self._lost:
+            if self._cleared_at is None or time.monotonic() > self._cleared_at + _QUIET_S:
+                self._start(self._rebuild)  # unless that is under way
+        else:
+            try:
+                found = committed.find_newer()
+                if found == 0 and committed.sequence:
+                    self._lost, self._cleared_at = True, time.monotonic()
+                elif found:  # an index that is as empty as before changes nothing: all is followed in memory
+                    committed.refresh()
+                    self._forget_tail(committed.sequence)
+            except IndexCorrupt as error:
+                self._handle_loss(error)
 
     def _wait_if_far_behind(self, newest: int) -> None:
         """Wait for the thread that is writing many changes to the disk, rather than follow them in memory too."""
