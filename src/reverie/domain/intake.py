@@ -13,7 +13,7 @@ import pkgutil
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
@@ -216,14 +216,13 @@ def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
     and numbers it has, and whether the writer is in it.
     """
     classes, worth = chances.classes, chances.worth
-    tokens = _split_tokens(text)
-    forms = _list_forms(tokens)
+    words, forms = _split_words(text)
     kept = log((worth + 1e-9) / (1 - worth + 1e-9))
     passing = log(classes["request"] + classes["other"] + 0.001)
     sure = sum(classes[name] for name in _STANDING_CLASSES)
     standing = log((sure + 0.01) / (1.01 - sure))
     size, names = log(1 + chances.size), min(4, forms.count("X") + forms.count("#"))
-    return 1.0, kept, passing, standing, size, names, _has_writer(tokens)
+    return 1.0, kept, passing, standing, size, names, _has_writer(words)
 
 
 def _describe(name: str, chance: float) -> tuple[Kind, str]:
@@ -291,7 +290,6 @@ _OWN_WORDS = frozenset(_WORDS["own"])
 _OWN_SIGN = defer_regex("[我咱私僕俺]|わたし")
 _LETTERS = 4
 _UNSPACED_LETTERS = (1, 2, 3)
-_PIECES_SUM = zlib.crc32(b"l ")
 
 
 class Chances(NamedTuple):
@@ -340,83 +338,64 @@ def find_places(text: str) -> set[int]:
 
     The form of a function word or mark is the word itself, that of another word its capital, that of a number `#`.
     """
-    tokens = _split_tokens(text)
-    forms = _list_forms(tokens)
+    words, forms = _split_words(text)
     # Whether the writer is in it, and how it begins: such as with a name and a verb in the third person.
-    is_own = _has_writer(tokens)
-    second = f"x{tokens[1].word[-1]}" if forms[1:2] == ["x"] else "".join(forms[1:2])
+    is_own = _has_writer(words)
+    second = f"x{words[1][-1]}" if forms[1:2] == ["x"] else "".join(forms[1:2])
     whole = (
         f"p {is_own}",
         f"p {is_own} {forms[0] if forms else ''} {second}",
-        f"n {min(8, len(tokens) // 3)}",
+        f"n {min(8, len(words) // 3)}",
     )
-    sums = _hash_runs("w", [token.word for token in tokens], 2) + _hash_runs("f", forms, 4)
-    places = {total % PLACES for total in [*map(_hash_feature, whole), *sums]}
-    return places.union(*[token.places for token in tokens])
+    places = {*map(_hash_feature, whole), *_hash_runs("w", words, 2), *_hash_runs("f", forms, 4)}
+    places.update(*map(_hash_pieces, words))
+    return places
 
 
-class _Token(NamedTuple):
-    """A word, number or mark, with its forms within a sentence and at its beginning."""
-
-    word: str
-    form: str
-    opening_form: str
-    is_own: bool
-    places: tuple[int, ...]
+def _has_writer(words: list[str]) -> bool:
+    return any(word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) for word in words)
 
 
-@lru_cache(maxsize=8_192)  # most words of a sentence were in an earlier one
-def _read_token(token: str) -> _Token:
-    word = "#" if token[0].isdigit() else fold_text(token)
-    is_named = word[:1].isalpha() and word not in list_function_words()
-    return _Token(
-        word,
-        ("X" if token[0].isupper() else "x") if is_named else word,
-        "x" if is_named else word,
-        word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) is not None,
-        tuple([total % PLACES for total in _hash_pieces(word)]),
-    )
-
-
-def _split_tokens(text: str) -> list[_Token]:
-    text = _USER.sub(lambda found: _AS_OWNER[found[1].lower()], text[:LONGEST])
-    return [*map(_read_token, _TOKEN.findall(text))]
-
-
-def _list_forms(tokens: list[_Token]) -> list[str]:
-    return [token.opening_form for token in tokens[:1]] + [token.form for token in tokens[1:]]
-
-
-def _has_writer(tokens: list[_Token]) -> bool:
-    return any([token.is_own for token in tokens])
-
-
-def _hash_runs(kind: str, items: list[str], longest: int) -> list[int]:
-    """Return the checksums of the runs of up to `longest` items; a run goes on with the sum of the run before."""
-    parts = [f" {item}".encode("utf-8", "surrogatepass") for item in ("^", *items, "$")]
-    totals, found = [zlib.crc32(kind.encode())] * len(parts), []
-    for size in range(longest):
-        totals = [*map(zlib.crc32, parts[size:], totals)]
-        found += totals
-    return found
-
-
-def _hash_pieces(word: str) -> list[int]:
-    bounded = f"<{word}>"
-    if bounded.isascii():
-        letters = bounded.encode()
-        starts = range(len(letters) - _LETTERS + 1)
-        return [zlib.crc32(letters[start : start + _LETTERS], _PIECES_SUM) for start in starts]
-    is_unspaced = _UNSPACED.search(word) is not None
-    return [
-        _hash_feature(f"{'u' if is_unspaced else 'l'} {bounded[start : start + size]}")
-        for size in (_UNSPACED_LETTERS if is_unspaced else (_LETTERS,))
-        for start in range(len(bounded) - size + 1)
+def _split_words(text: str) -> tuple[list[str], list[str]]:
+    """Return the words of a sentence in small letters, and their forms."""
+    tokens = _TOKEN.findall(_USER.sub(lambda found: _AS_OWNER[found[1].lower()], text[:LONGEST]))
+    words = ["#" if token[0].isdigit() else fold_text(token) for token in tokens]
+    function_words = list_function_words()
+    forms = [
+        ("X" if place and token[0].isupper() else "x")
+        if word[:1].isalpha() and word not in function_words
+        else word
+        for place, (token, word) in enumerate(zip(tokens, words, strict=True))
     ]
+    return words, forms
+
+
+def _hash_runs(kind: str, items: list[str], longest: int) -> Iterator[int]:
+    """Yield the places of the runs of up to `longest` items; a run goes on with the sum of the run before."""
+    parts = [f" {item}".encode("utf-8", "surrogatepass") for item in ("^", *items, "$")]
+    empty = zlib.crc32(kind.encode())
+    for start in range(len(parts)):
+        total = empty
+        for part in parts[start : start + longest]:
+            total = zlib.crc32(part, total)
+            yield total % PLACES
+
+
+def _list_pieces(word: str) -> Iterator[str]:
+    bounded = f"<{word}>"
+    is_unspaced = _UNSPACED.search(word) is not None
+    for size in _UNSPACED_LETTERS if is_unspaced else (_LETTERS,):
+        for start in range(len(bounded) - size + 1):
+            yield f"{'u' if is_unspaced else 'l'} {bounded[start : start + size]}"
 
 
 def _hash_feature(feature: str) -> int:
-    return zlib.crc32(feature.encode("utf-8", "surrogatepass"))
+    return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % PLACES
+
+
+@lru_cache(maxsize=4_096)  # most words of a sentence were in an earlier one
+def _hash_pieces(word: str) -> frozenset[int]:
+    return frozenset(map(_hash_feature, _list_pieces(word)))
 
 
 class _Weights(dict[int, int]):
