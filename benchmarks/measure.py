@@ -71,11 +71,11 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
         found = _run_child("build", kind.name, folder, size, plan.seed)
         for figure in ("load_s", "load_cpu_s"):
             found[figure] = max(found[figure] - making[figure], 0.0)
-        sizes = [file.stat() for file in folder.rglob("*")]
-        found["disk_mb"] = sum(each.st_size for each in sizes if S_ISREG(each.st_mode)) / 2**20
-        found["disk_blocks_mb"] = sum(each.st_blocks for each in sizes) * 512 / 2**20
         if kind.name != BARE:
             found |= _run_child("serve", kind.name, folder, size, plan.seed)
+        sizes = [file.stat() for file in folder.rglob("*")]  # now, since texts are analysed at the first search
+        found["disk_mb"] = sum(each.st_size for each in sizes if S_ISREG(each.st_mode)) / 2**20
+        found["disk_blocks_mb"] = sum(each.st_blocks for each in sizes) * 512 / 2**20
         figures[kind.name] = found
     engines = {kind.name: kind(plan.folder / f"{kind.name}-{size}") for kind in kinds}
     try:
