@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reverie.files.layout import build_numbered_path
 from reverie.files.state import (
     NO_PROGRESS,
     FileRecord,
@@ -105,6 +106,20 @@ def test_a_hand_edit_is_imported_although_the_state_of_the_files_is_damaged(tmp_
                 with contextlib.suppress(StateUnavailable):
                     folder.sync()
             assert folder.record(1).content == f"Changed by hand {number}"
+
+
+def test_the_page_of_a_record_is_found_wherever_it_was_put(state: FileState) -> None:
+    ids, pages = [f"{n:012x}" for n in range(12)], [build_numbered_path("memory/work", n) for n in range(12)]
+    with state.lock() as ledger:
+        for n in range(1, 12):
+            ledger.add_ids(pages[n], ids[n : n + 1])
+        ledger.add_ids(pages[11], ids[:1])
+        assert ledger.find_last_page("memory/work") == (11, 2)
+        ledger.set_ids(pages[2], ids[1:3])
+        ledger.set_ids(pages[1], [])
+        ledger.set_ids(pages[11], ids[:1])
+        assert list(map(ledger.locate, ids[:4])) == [pages[11], pages[2], pages[2], pages[3]]
+        assert ledger.locate(ids[11]) is None
 
 
 def test_a_link_in_its_place_is_not_followed(state: FileState, tmp_path: Path) -> None:
