@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import mul
 from types import MappingProxyType
@@ -493,7 +493,6 @@ def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:
 
 
 _Hits = list[tuple[int, float]]
-_NO_HITS: _Hits = []
 
 
 def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
@@ -523,29 +522,25 @@ def _add_neighbours(
 ) -> tuple[list[_Candidate], dict[int | None, float]]:
     """Return the turns with a match in or near them (or all), with base scores, and the best score of each session."""
     settings = scale.settings
-    weights = (*settings.before[::-1], 0.0, *settings.after)  # of a turn's neighbours, and of the turn
-    first, last = len(settings.before), len(settings.after)
     placed = sorted((turn.thread or 0, turn.position, turn) for turn in turns)
     candidates = []
     best: dict[int | None, float] = {}
     for _, run in groupby(enumerate(placed), lambda each: (each[1][0], each[1][1] - each[0])):
         neighbours = [turn for _, (_, _, turn) in run]
-        hits = [_NO_HITS] * first + [scale.hits(turn.terms) for turn in neighbours] + [_NO_HITS] * last
-        sizes = [0] * first + [turn.length for turn in neighbours] + [0] * last
-        for place, passage in enumerate(neighbours):
-            own, length, end = hits[place + first], passage.length, place + len(weights)
-            taken, extra = _take_in(settings.enough - length, weights, hits[place:end], sizes[place:end])
+        hits = [scale.hits(turn.terms) for turn in neighbours]
+        gains = _take_in(settings, hits, [turn.length for turn in neighbours])
+        for passage, own, (taken, extra) in zip(neighbours, hits, gains, strict=True):
             if not (own or taken or keeps_all):
                 continue
             candidate = _Candidate(passage, scale, own)
             candidates.append(candidate)
             if taken:
-                most = settings.taken_most
-                taken = {i: min(most, count) for i, count in taken.items()}
                 for i, count in own:
                     taken[i] = taken.get(i, 0.0) + count
                 candidate.taken = taken
-            candidate.norm = norm = scale.flat + scale.slope * (length + settings.taken_length * extra)
+            candidate.norm = norm = scale.flat + scale.slope * (
+                passage.length + settings.taken_length * extra
+            )
             candidate.base = scale.words(taken.items() if taken else own, norm)
             if scale.pairs and len(own) > 1:
                 candidate.pairs = scale.together(own, passage.terms, norm)
@@ -556,22 +551,30 @@ def _add_neighbours(
 
 
 def _take_in(
-    room: int, weights: Sequence[float], hits: Sequence[_Hits], sizes: Sequence[int]
-) -> tuple[dict[int, float], float]:
-    """Return the words of a turn's neighbours as far as there is room, and their length with the same weights.
+    settings: RankingSettings, hits: Sequence[_Hits], sizes: Sequence[int]
+) -> Iterator[tuple[dict[int, float], float]]:
+    """Yield the words that each turn of a run takes in of its neighbours, and their length with the same weights.
 
     Only the fitting fraction of a long neighbour is taken. So long neighbours do not dominate a short message, and a
     long message takes in nothing.
     """
-    taken: dict[int, float] = {}
-    if room <= 0:
-        return taken, 0.0
-    if max(sizes) > room:
-        weights = [weight * min(1.0, room / (size or 1)) for weight, size in zip(weights, sizes, strict=True)]
-    for weight, counts in zip(weights, hits, strict=True):
-        for i, count in counts:
-            taken[i] = taken.get(i, 0.0) + weight * count
-    return taken, sum(map(mul, weights, sizes))
+    weights = (*settings.before[::-1], 0.0, *settings.after)  # of a turn's neighbours, and of the turn
+    rooms = [max(0, settings.enough - size) for size in sizes]
+    taken: list[dict[int, float]] = [{} for _ in sizes]
+    for place, (counts, size) in enumerate(zip(hits, sizes, strict=True)):
+        for at, weight in enumerate(reversed(weights), place - len(settings.after)) if counts else ():
+            if 0 <= at < len(rooms) and (room := rooms[at]):
+                share, words = weight if size <= room else weight * (room / size), taken[at]
+                for i, count in counts:
+                    words[i] = words.get(i, 0.0) + share * count
+    padded, longest = [0] * len(settings.before) + [*sizes] + [0] * len(settings.after), max(sizes)
+    for at, (words, room) in enumerate(zip(taken, rooms, strict=True)):
+        for i, count in words.items():
+            words[i] = min(settings.taken_most, count)
+        near: Sequence[float] = padded[at : at + len(weights)]
+        if longest > room:
+            near = [size * min(1.0, room / (size or 1)) for size in near]
+        yield words, sum(map(mul, weights, near))
 
 
 class _Form:
