@@ -10,6 +10,7 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -41,10 +42,7 @@ _NO_SPAN: tuple[Span, ...] = ()
 
 _PARTS = load_table()[0]
 
-_BY_FORM = tuple((trigger, rule) for rule in _PARTS["form"] for trigger in rule.triggers)
-_BY_FRAME = tuple(
-    (trigger, rule) for rule in (*_PARTS["name"], *_PARTS["frame"]) for trigger in rule.triggers
-)
+_RULES = {"form": [*_PARTS["form"]], "frame": [*_PARTS["name"], *_PARTS["frame"]]}
 _NAME_TRIGGERS = (*named.TRIGGERS, *get_words("other_names"))
 """Words, one of which is in every name of a secret."""
 
@@ -217,9 +215,9 @@ class Redactor:
 def _find_spans(text: str) -> Iterator[Span]:
     lower = text.lower() if text.isascii() else lower_in_place(text)
     if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
-        for rule in _select_triggered_rules(_BY_FORM, runs):
+        for rule in _select_triggered_rules("form", runs):
             yield from rule.find_spans(text, runs)
-    for rule in _select_triggered_rules(_BY_FRAME, lower):
+    for rule in _select_triggered_rules("frame", lower):
         if rule.needs is None or rule.needs.search(text):  # most texts have no such number
             yield from rule.find_spans(text, lower)
     if any(map(lower.__contains__, named.TRIGGERS)):
@@ -234,9 +232,21 @@ def _remember(cache: set[str], text: str) -> None:
         cache.add(text)
 
 
-def _select_triggered_rules(triggers: Sequence[tuple[str, SecretRule]], lower: str) -> Iterable[SecretRule]:
-    """Return the rules that have a trigger in a text, in their order."""
-    return dict.fromkeys([rule for trigger, rule in triggers if trigger in lower])
+def _select_triggered_rules(part: str, lower: str) -> Iterable[SecretRule]:
+    """Return the rules of a part that have a trigger in a text, in their order."""
+    triggers = _list_triggers(part, lower.isascii())
+    places = {place for trigger, places in triggers if trigger in lower for place in places}
+    return [_RULES[part][place] for place in sorted(places)]
+
+
+@cache
+def _list_triggers(part: str, is_ascii: bool) -> Collection[tuple[str, list[int]]]:
+    """Return the triggers that a text can have, each with the places of its rules."""
+    found: dict[str, list[int]] = {}
+    for place, rule in enumerate(_RULES[part]):
+        for trigger in filter(str.isascii, rule.triggers) if is_ascii else rule.triggers:
+            found.setdefault(trigger, []).append(place)
+    return [*found.items()]
 
 
 def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:
