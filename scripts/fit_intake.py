@@ -6,12 +6,13 @@ their squares, and rounded to 8 bits. A sentence whose class is known in part on
 `evaluation/training`, allows several classes: the sum of their probabilities is fitted. The result depends on the
 inputs only.
 
-Then the gates of what is said are fitted to `said.jsonl`, by the same regression over a few signs that the models
-give; they are printed, for `GATES` of `reverie.domain.intake`.
+Then the gates of what is said are fitted, to sentences of conversations and with little weight to those that stand
+alone, by the same regression over signs that the models give: those of models that have not seen the person. The curves
+to choose `LEAST` from are printed.
 
 Usage: python scripts/fit_intake.py OUTPUT [--data FOLDER]
 
-Needs the package numpy.
+Needs the packages numpy and scipy.
 """
 
 from __future__ import annotations
@@ -24,18 +25,31 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from reverie.domain.intake import CLASSES, HEAD, PLACES, find_places, list_signs, rate_classes
+from reverie.domain.intake import CLASSES, GATED, HEAD, PLACES, Chances, find_places, list_signs
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 120
 STEP = 0.08
 """Of Adam, in units of a weight."""
-PENALTY = 0.02
+PENALTY = 0.03
 """Weight of the squares of the weights."""
 
-LEAST = {"conversation": 0.33, "reply": 0.4}
-"""Least probability of a sentence that is kept, by its door."""
+LEAST = 0.36
+"""Least probability of a sentence that is kept."""
+
+LEAST_RULE = 0.62
+"""Least probability of a rule in a conversation."""
+
+KEPT_ALONE, RULES_ALONE = 0.05, 0.5
+"""Weights in the gates of a sentence that stands alone, of what is kept and of rules."""
+
+CLASS_SAID, WORTH_SAID = 0.5, 2
+"""Weights in the models of a sentence that was said."""
+
+PARTS = 5
+"""Parts of the people; the signs of each are those of models that are fitted to the others."""
 
 SHARE = 0.25
 """Weight of a statement that is not worth keeping, and of a fact of the people, among the classes: there are many."""
@@ -43,6 +57,7 @@ SHARE = 0.25
 NOT_KEPT = frozenset({"request", "other", "correction"})
 _KEPT = tuple(name for name in CLASSES if name not in NOT_KEPT)
 _PASSING = ("request", "other")
+_RULES = ("rule", "health", "preference")
 _OF_KIND = {
     "preference": ("rule",),
     "constraint": ("rule", "health"),
@@ -62,21 +77,34 @@ class Labelled(NamedTuple):
     Attributes:
         classes: Classes that it may have; empty if its class is not fitted to.
         is_kept: Whether it is worth keeping; None if that is not fitted to.
+        share: Its weight among the classes.
+        group: What is kept whole when the gates are fitted; empty for a sentence that they are not fitted to.
+        person: Who said it in a conversation; empty for a sentence that stands alone.
+        opens: Whether it opened the conversation.
+        is_rule: Whether it is a rule, a preference or about health; None if that is not known.
     """
 
     text: str
     classes: Collection[str]
     is_kept: bool | None
+    share: float = 1
+    group: str = ""
+    person: str = ""
+    opens: bool = True
+    is_rule: bool | None = None
 
 
 def read_sentences(folder: Path) -> Iterator[Labelled]:
     """Yield the labelled sentences of the evaluation's folder; none of a sealed file."""
     for file in sorted((folder / "training/intake").glob("*.jsonl")):
-        for item in _read_lines(file):
-            yield Labelled(item["text"], (item["kind"],), item["kind"] not in NOT_KEPT)
+        for number, item in enumerate(_read_lines(file)):
+            is_kept, is_rule = item["kind"] not in NOT_KEPT, item["kind"] in _RULES
+            group = f"alone {number % 97}"
+            yield Labelled(item["text"], (item["kind"],), is_kept, group=group, is_rule=is_rule)
     for file in sorted((folder / "training").glob("*.json")):
         for fact in json.loads(file.read_text("utf-8"))["facts"]:
-            yield Labelled(fact["text"], _OF_KIND[fact.get("kind")], None)
+            names = _OF_KIND[fact.get("kind")]
+            yield Labelled(fact["text"], names, None, SHARE if fact.get("kind") is None else 1)
     for item in _read_lines(folder / "sentences.jsonl"):
         stated = [name for each in item["states"] for name in _OF_STATEMENT.get(each, (each,))]
         others = ("profile", "fact", "request", "other")
@@ -85,38 +113,37 @@ def read_sentences(folder: Path) -> Iterator[Labelled]:
         for item in _read_lines(file):
             label = item.get("states")
             named = _OF_STATEMENT.get(label, (label,)) if label else () if item["keep"] else _PASSING
-            yield Labelled(item["text"], named, bool(item["keep"]))
+            yield Labelled(item["text"], named, bool(item["keep"]), SHARE if named is _PASSING else 1)
+    for file in (folder / "training/said.jsonl", *sorted((folder / "training/chats").glob("*.jsonl"))):
+        for number, item in enumerate(_read_lines(file)):
+            kind, is_kept = item.get("kind"), bool(item["keep"])
+            names = (kind,) if kind else _KEPT if is_kept else _PASSING
+            rules = is_kept and kind in _RULES if kind else None
+            person = item.get("person") or f"said {number // 40}"
+            opens = bool(item["opens"])
+            yield Labelled(item["text"], names, is_kept, CLASS_SAID, person, person, opens, rules)
 
 
 def _read_lines(file: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, file.read_text("utf-8").splitlines())
 
 
-def fit(features: Sequence[Sequence[int]], allowed: Any, shares: Any) -> tuple[Any, Any]:
+def fit(features: Any, allowed: Any, shares: Any) -> tuple[Any, Any]:
     """Return the constants and the weights of a softmax regression.
 
     Args:
-        features: The places of the weights of each sentence.
+        features: The features of each sentence, a sparse matrix.
         allowed: For each sentence and class, whether it may have it.
         shares: Weight of each sentence.
     """
-    counts = np.asarray([len(each) for each in features])
-    rows: Any = np.repeat(np.arange(len(features)), counts)
-    columns: Any = np.concatenate([np.asarray(each, np.int32) for each in features])
-    values: Any = np.repeat(1 / np.sqrt(counts), counts)
-    classes = allowed.shape[1]
-    weights: Any = np.zeros((PLACES + 1, classes))  # the last are the constants
+    across = features.T.tocsr()
+    weights: Any = np.zeros((PLACES + 1, allowed.shape[1]), np.float32)  # the last are the constants
     mean, square = np.zeros_like(weights), np.zeros_like(weights)
     for number in range(1, ROUNDS + 1):
-        scores = [np.bincount(rows, weights[columns, k] * values, len(features)) for k in range(classes)]
-        chances = _softmax(np.stack(scores, 1) + weights[PLACES])
+        chances = _softmax(features @ weights[:PLACES] + weights[PLACES])
         wanted = np.where(allowed, chances, 0)
         error = (chances - wanted / (wanted.sum(1, keepdims=True) + 1e-12)) * shares[:, None]
-        slope = np.empty_like(weights)
-        for k in range(classes):
-            slope[:PLACES, k] = np.bincount(columns, error[rows, k] * values, PLACES)
-        slope[PLACES] = error.sum(0)
-        slope[:PLACES] += PENALTY * weights[:PLACES]
+        slope = np.concatenate([across @ error + PENALTY * weights[:PLACES], [error.sum(0)]])
         mean = 0.9 * mean + 0.1 * slope
         square = 0.999 * square + 0.001 * slope**2
         weights -= STEP * (mean / (1 - 0.9**number)) / (np.sqrt(square / (1 - 0.999**number)) + 1e-8)
@@ -128,24 +155,83 @@ def _softmax(scores: Any) -> Any:
     return powers / powers.sum(1, keepdims=True)
 
 
-def fit_gates(folder: Path) -> Iterator[tuple[str, list[float]]]:
-    """Yield the weights of the signs for each door of a conversation; a sentence above `LEAST` is kept."""
-    items = list(_read_lines(folder / "training/said.jsonl"))
-    for opens, (door, least) in enumerate(LEAST.items()):
-        rows = [each for each in items if each["opens"] != opens]
-        signs = np.asarray([list_signs(each["text"], rate_classes(each["text"])) for each in rows])
-        wanted = np.asarray([each["keep"] for each in rows])
-        spread: Any = np.append(1, signs[:, 1:].std(0))
-        penalty: Any = np.append(0, np.ones(len(spread) - 1))
-        weights: Any = np.zeros(len(spread))
-        for _ in range(50):  # Newton's method
-            chances = 1 / (1 + np.exp(-signs / spread @ weights))
-            slope = (signs / spread).T @ (chances - wanted) + penalty * weights
-            curve = (signs / spread).T @ (signs / spread * (chances * (1 - chances))[:, None])
-            weights -= np.linalg.solve(curve + np.diag(penalty), slope)
-        weights /= spread
-        weights[0] -= np.log(least / (1 - least))
-        yield door, [round(float(each), 2) for each in weights]
+def fit_both(sentences: Sequence[Labelled]) -> tuple[Any, Any]:
+    """Return the constants and the weights of the classes, and of whether a sentence is worth keeping."""
+    of_class = [item for item in sentences if item.classes]
+    of_worth = [item for item in sentences if item.is_kept is not None]
+    allowed = np.asarray([[name in item.classes for name in CLASSES] for item in of_class])
+    is_kept = np.asarray([[not item.is_kept, item.is_kept] for item in of_worth])
+    shares = np.asarray([item.share for item in of_class], np.float32)
+    worths = np.asarray([WORTH_SAID if item.person else 1 for item in of_worth], np.float32)
+    constants, weights = fit(_count_features(of_class), allowed, shares)
+    two, of_two = fit(_count_features(of_worth), is_kept, worths)
+    return np.append(constants, two[1] - two[0]), np.column_stack([weights, of_two[:, 1] - of_two[:, 0]])
+
+
+def _count_features(sentences: Sequence[Labelled]) -> Any:
+    places = [sorted(find_places(item.text)) for item in sentences]
+    counts = np.asarray([len(each) for each in places])
+    values: Any = np.repeat(1 / np.sqrt(counts), counts).astype(np.float32)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return csr_matrix((values, np.concatenate(places), starts), shape=(len(places), PLACES))
+
+
+def rate_unseen(sentences: Sequence[Labelled]) -> Any:
+    """Return the signs of the sentences that have a group, by models that are not fitted to their groups."""
+    groups = sorted({item.group for item in sentences if item.group})
+    parts = {group: number % PARTS for number, group in enumerate(groups)}
+    signs: dict[int, tuple[float, ...]] = {}
+    for part in range(PARTS):
+        others = [item for item in sentences if parts.get(item.group) != part]
+        constants, weights = fit_both(others)
+        own = [number for number, item in enumerate(sentences) if parts.get(item.group) == part]
+        scores = _count_features([sentences[number] for number in own]) @ weights + constants
+        classes, worths = _softmax(scores[:, :-1]), 1 / (1 + np.exp(-scores[:, -1]))
+        for number, row, worth in zip(own, classes.tolist(), worths.tolist(), strict=True):
+            text = sentences[number].text
+            chances = Chances(dict(zip(CLASSES, row, strict=True)), worth, len(find_places(text)))
+            signs[number] = list_signs(text, chances)
+    return np.asarray([signs[number] for number in sorted(signs)])
+
+
+def fit_gates(sentences: Sequence[Labelled]) -> Iterator[list[float]]:
+    """Yield the weights of the signs for each door, of what is kept and of rules, and print the curves."""
+    signs = rate_unseen(sentences)
+    known = [item for item in sentences if item.group]
+    for door in GATED:
+        opens = door == "conversation"
+        for name, least, share in (("kept", LEAST, KEPT_ALONE), ("rules", LEAST_RULE, RULES_ALONE)):
+            wanted = np.asarray([item.is_kept if name == "kept" else item.is_rule for item in known])
+            ways = [share if not item.person else float(item.opens is opens) for item in known]
+            shares = np.asarray([0 if each is None else way for each, way in zip(wanted, ways, strict=True)])
+            weights = _fit_logistic(signs[shares > 0], wanted[shares > 0].astype(float), shares[shares > 0])
+            said = np.asarray([bool(item.person) for item in known]) & (shares > 0)
+            _print_curve(f"{door}, {name}", signs[said] @ weights, wanted[said].astype(bool))
+            weights[0] -= np.log(least / (1 - least))
+            yield [float(each) for each in weights]
+
+
+def _fit_logistic(signs: Any, wanted: Any, shares: Any) -> Any:
+    spread: Any = np.append(1, signs[:, 1:].std(0))
+    penalty: Any = np.append(0, np.ones(len(spread) - 1))
+    scaled = signs / spread
+    weights: Any = np.zeros(len(spread))
+    for _ in range(50):  # Newton's method
+        chances = 1 / (1 + np.exp(-scaled @ weights))
+        slope = scaled.T @ (shares * (chances - wanted)) + penalty * weights
+        curve = scaled.T @ (scaled * (shares * chances * (1 - chances))[:, None])
+        weights -= np.linalg.solve(curve + np.diag(penalty), slope)
+    return weights / spread
+
+
+def _print_curve(name: str, scores: Any, wanted: Any) -> None:
+    """Print for some least probabilities what is found, and what of 800 sentences is found wrongly."""
+    for least in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
+        found = scores >= np.log(least / (1 - least))
+        wrong = 800 * (found & ~wanted).sum() / len(wanted)
+        right = (found & wanted).sum()
+        shares = f"recall {right / wanted.sum():.2f}, precision {right / max(1, found.sum()):.2f}"
+        sys.stdout.write(f"{name}, least {least}: {shares}, false of 800 {wrong:.1f}\n")
 
 
 def main() -> None:
@@ -157,24 +243,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "evaluation")
     options = parser.parse_args()
     sentences = list(read_sentences(options.data))
-    features = [sorted(find_places(item.text)) for item in sentences]
-    of_class = [number for number, item in enumerate(sentences) if item.classes]
-    of_worth = [number for number, item in enumerate(sentences) if item.is_kept is not None]
-    allowed = np.asarray([[name in sentences[number].classes for name in CLASSES] for number in of_class])
-    is_kept = np.asarray([[not sentences[number].is_kept, sentences[number].is_kept] for number in of_worth])
-    many = (_PASSING, _OF_KIND[None])
-    shares = np.asarray(
-        [SHARE if any(sentences[k].classes is each for each in many) else 1.0 for k in of_class]
-    )
-    constants, weights = fit([features[number] for number in of_class], allowed, shares)
-    two, of_two = fit([features[number] for number in of_worth], is_kept, np.ones(len(of_worth)))
-    constants = np.append(constants, two[1] - two[0])
-    weights = np.column_stack([weights, of_two[:, 1] - of_two[:, 0]])
+    constants, weights = fit_both(sentences)
     scales = np.abs(weights).max(0) / 127
     rounded = (np.rint(weights / scales) + 128).astype(np.uint8)
-    options.output.write_bytes(HEAD.pack(*constants, *scales) + rounded.tobytes())
-    for door, gate in fit_gates(options.data):
-        sys.stdout.write(f"{door}: {tuple(gate)}\n")
+    gates = np.concatenate(list(fit_gates(sentences)))
+    options.output.write_bytes(HEAD.pack(*constants, *scales, *gates) + rounded.tobytes())
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ SAYS: dict[Callable[[str], object], tuple[list[str], list[str]]] = {
     is_statement: (
         ["We decided to use PostgreSQL.", "I prefer tabs over spaces.", "Ich esse kein Fleisch."],
         [
-            "Did we decide on Postgres?", "If we decided to move, what would it cost?", "I used to prefer Vim.",
+            "Did we decide on Postgres?", "If we decided to move, what would it cost?",
             "could be that I'm lactose intolerant", "The commit message reads `decided to use sqlite`?",
-            '"We decided to cancel the order."', "vielleicht ziehe ich um", "my cat is my manager haha",
+            '"We decided to cancel the order."', "vielleicht ziehe ich um", "what if I lived in Oslo",
         ],
     ),
     is_likely_secret: (
@@ -94,7 +94,9 @@ def test_sentences_do_not_end_at_abbreviations_and_leave_code_out() -> None:
 
 
 def test_a_hard_wrapped_sentence_is_one() -> None:
-    assert split_sentences("We decided to use\npostgres for it.") == ["We decided to use postgres for it."]
+    long = "We decided with the whole team to use postgres for everything,"
+    assert split_sentences(f"{long}\nnot redis.") == [f"{long} not redis."]
+    assert split_sentences("i live in oslo\nwhat about you") == ["i live in oslo", "what about you"]
 
 
 def test_references_are_files_tests_issues_commits_and_addresses() -> None:

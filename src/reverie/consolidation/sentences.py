@@ -71,7 +71,7 @@ _PASSAGE = defer_regex(r"[\"“„«](?=[^\"“”«»\n]*[.!?]\s+\w)[^\"“”�
 
 _NO_PROSE = defer_regex(
     r"""[>|]|\$\ |\#!|//|/\*|\#\ ?(?:todo|fixme|note|hack|siempre|nunca|always|never)\b
-      | [\[(]?\d{4}-\d\d-\d\d[T\ ]\d | \d\d:\d\d:\d\d\b | \[[\w.-]+\]\ (?!\()
+      | [\[(]?\d{4}-\d\d-\d\d[T\ ](?:\d|(?-i:[A-Z]{4})) | \d\d:\d\d:\d\d\b | \[[\w.-]+\]\ (?!\()
       | (?:npm|error|warn(?:ing)?|info|debug|fatal|hint|traceback)(?:\ err!|\b\s*(?::|\[|\d|\(most))
       | [\w.]*(?:error|exception):\ | file\ ".*",\ line\ | .*(?:=>|===?|!==?|<-|\{\s*$|\};?$|\w\(\)|;$|\):$)
       | (?:const|let|var|def|class|import|export|function|return|print|it|expect|describe|assert)\b[\s(].*[({=;"]
@@ -80,7 +80,9 @@ _NO_PROSE = defer_regex(
 )
 """A line of code, of a log or of a program's output, a quoted line or a row of a table."""
 
-_WRAPPED = defer_regex(r"(?<=[a-z,;])\n(?=[a-z])")
+_WRAPPED = defer_regex(r"(?<=[^\n]{60}[a-z,;])\n(?=[a-z])")
+"""The end of a line that a program broke; people end short ones themselves."""
+
 _MARK = defer_regex(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
 _END = defer_regex(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*\s+|[。！？]++[」』”]*\s*")
 _ABBREVIATION = defer_regex(
@@ -162,7 +164,7 @@ def strip_question(sentence: str) -> str:
 
 # -- what a sentence says ------------------------------------------------------------------------------------
 
-MIN_CHANCE = 0.4
+MIN_CHANCE = 0.45
 """Least probability of a correction, failure or fix by the models of `reverie.domain.intake`."""
 
 
@@ -211,17 +213,16 @@ def is_fiction(sentence: str) -> bool:
 
 
 def is_statement(sentence: str) -> bool:
-    """Return whether a sentence may state something: no question, guess, joke, code or mere quotation.
+    """Return whether a sentence may state something: no question, guess, code or mere quotation.
 
     >>> [is_statement(text) for text in ("I live in Oslo.", "Is it far?", "Maybe I live in Oslo.", "«Never give up.»")]
     [True, False, False, False]
     """
     masked = strip_quotations(sentence)
-    plain = fold_text(masked)
     return (
         len(masked.replace("“”", "").strip(" .,:;-–—!")) >= _SHORTEST
         and ASKS.search(masked) is None
-        and not _matches("doubts", plain, "no_fact")
+        and not _matches("doubts", fold_text(masked), "no_fact")
     )
 
 

@@ -81,17 +81,6 @@ MIN_OTHER_KIND = 0.3
 MIN_KIND_SAID = 0.5
 """Least probability of another kind than a fact in a conversation, if the sentence is worth keeping."""
 
-MIN_STANDING_SAID = 0.45
-"""Least probability of a rule, preference or fact about health in a conversation. Of 800 sentences of long
-help-style turns, four are wrongly taken for one."""
-
-GATES = {
-    "conversation": (-4.77, 0.35, -0.27, 0.32, 0.96, 0.6, 0.64),
-    "reply": (-12.79, 0.21, -0.72, 0.18, 2.58, 0.41, 0.59),
-}
-"""Weights of the signs of a sentence that is said; one whose sum is below zero is not worth keeping. What opens a
-conversation asks for something more often, what follows an answer is more often a fragment."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
@@ -199,10 +188,12 @@ def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
     other = max(others, key=others.__getitem__)
     share = others[other] / total
     if door != "save":
-        if sum(map(mul, GATES[door], list_signs(text, chances))) < 0:
-            return None, f"it is not worth keeping ({chances.worth:.2f})"
-        if sure >= MIN_STANDING_SAID:
+        signs = list_signs(text, chances)
+        kept, rule = (sum(map(mul, gate, signs)) for gate in _load_weights().gates[door])
+        if rule >= 0:
             return _describe(standing, sure)
+        if kept < 0:
+            return None, f"it is not worth keeping ({chances.worth:.2f})"
         return _describe(other if share >= MIN_KIND_SAID else "fact", chances.worth)
     if sure / total >= max(MIN_STANDING, share - MARGIN):
         return _describe(standing, sure / total)
@@ -222,7 +213,8 @@ def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
     sure = sum(classes[name] for name in _STANDING_CLASSES)
     standing = log((sure + 0.01) / (1.01 - sure))
     size, names = log(1 + chances.size), min(4, forms.count("X") + forms.count("#"))
-    return 1.0, kept, passing, standing, size, names, _has_writer(words)
+    likely = (log(classes[name] + 0.001) for name in CLASSES)
+    return 1.0, kept, passing, standing, size, names, _has_writer(words), *likely
 
 
 def _describe(name: str, chance: float) -> tuple[Kind, str]:
@@ -259,14 +251,18 @@ def concerns_health(text: str) -> bool:
 # -- the models ------------------------------------------------------------------------------------------
 
 FILE = "intake.bin"
-PLACES = 1 << 15
+PLACES = 38_912
 """Number of hashed features; each has a weight of 8 bits for each model."""
 
 MODELS = len(CLASSES) + 1
 """Number of models: one for each class, and one that says whether a sentence is worth keeping."""
 
-HEAD = struct.Struct(f"<{2 * MODELS}f")
-"""The constant of each model, then what its weights are multiplied with."""
+SIGN_COUNT = 7 + len(CLASSES)
+GATED: tuple[Door, ...] = ("conversation", "reply")
+"""Doors with two gates, of what is kept and of rules; a sentence passes if its weighted signs are not below zero."""
+
+HEAD = struct.Struct(f"<{2 * MODELS + 2 * len(GATED) * SIGN_COUNT}f")
+"""The constant of each model, then what its weights are multiplied with, then the weights of the signs in the gates."""
 
 _BYTES = 4  # of the sum of one model
 _ZERO = 128  # a weight of zero, as it is stored
@@ -316,7 +312,7 @@ def rate_classes(text: str) -> Chances:
 
 @lru_cache(maxsize=256)  # a learned sentence is judged when it is said and when it is saved
 def _rate(text: str) -> Chances:
-    constants, scales, weights = _load_weights()
+    constants, scales, _, weights = _load_weights()
     places = find_places(text)
     total = sum(map(weights.__getitem__, places))
     sums = struct.unpack(f"<{MODELS}I", total.to_bytes(_BYTES * MODELS, "little"))
@@ -415,12 +411,23 @@ class _Weights(dict[int, int]):
         return number
 
 
+class _Model(NamedTuple):
+    constants: tuple[float, ...]
+    scales: tuple[float, ...]
+    gates: Mapping[Door, tuple[tuple[float, ...], tuple[float, ...]]]
+    weights: _Weights
+
+
 @cache
-def _load_weights() -> tuple[tuple[float, ...], tuple[float, ...], _Weights]:
-    """Return the constants, the scales, and the weights."""
+def _load_weights() -> _Model:
     content = pkgutil.get_data(__package__, FILE) or b""
     numbers = HEAD.unpack_from(content)
-    return numbers[:MODELS], numbers[MODELS:], _Weights(content[HEAD.size :])
+    starts = range(2 * MODELS, len(numbers), 2 * SIGN_COUNT)
+    gates = {
+        door: (numbers[start : start + SIGN_COUNT], numbers[start + SIGN_COUNT : start + 2 * SIGN_COUNT])
+        for door, start in zip(GATED, starts, strict=True)
+    }
+    return _Model(numbers[:MODELS], numbers[MODELS : 2 * MODELS], gates, _Weights(content[HEAD.size :]))
 
 
 # -- until when ------------------------------------------------------------------------------------------

@@ -341,7 +341,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     elsewhere.add("assistant", "Yes.")
     assert memory._store.cursor(build_shown_cursor(chat.id)) is not None
     plan = memory.admin.forget(session=chat.id, dry_run=True)
-    assert plan.counts == {"record": 3, "turn": 2, "session": 1, "paragraph": 3, "entry": 1}
+    assert plan.counts == {"record": 2, "turn": 2, "session": 1, "paragraph": 3, "entry": 1}
     assert left(plan) >= {("record", older.id), ("turn", repeated.id)}
     memory.admin.forget(session=chat.id)
     assert memory.get(learned.record.id) is None
