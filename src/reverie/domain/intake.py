@@ -189,7 +189,9 @@ def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
     share = others[other] / total
     if door != "save":
         signs = list_signs(text, chances)
-        kept, rule = (sum(map(mul, gate, signs)) for gate in _load_weights().gates[door])
+        start = 2 * (MODELS + SIGN_COUNT * GATED.index(door))
+        head, _ = _load_weights()
+        kept, rule = (sum(map(mul, signs, head[at:])) for at in (start, start + SIGN_COUNT))
         if rule >= 0:
             return _describe(standing, sure)
         if kept < 0:
@@ -312,7 +314,7 @@ def rate_classes(text: str) -> Chances:
 
 @lru_cache(maxsize=256)  # a learned sentence is judged when it is said and when it is saved
 def _rate(text: str) -> Chances:
-    constants, scales, _, weights = _load_weights()
+    head, weights = _load_weights()
     places = find_places(text)
     total = sum(map(weights.__getitem__, places))
     sums = struct.unpack(f"<{MODELS}I", total.to_bytes(_BYTES * MODELS, "little"))
@@ -320,7 +322,7 @@ def _rate(text: str) -> Chances:
     root, zero = sqrt(len(places) or 1), _ZERO * len(places)
     scores = [
         constant + scale * (value - zero) / root
-        for constant, scale, value in zip(constants, scales, sums, strict=True)
+        for constant, scale, value in zip(head[:MODELS], head[MODELS : 2 * MODELS], sums, strict=True)
     ]
     largest = max(scores[:-1])
     powers = [exp(score - largest) for score in scores[:-1]]
@@ -411,23 +413,11 @@ class _Weights(dict[int, int]):
         return number
 
 
-class _Model(NamedTuple):
-    constants: tuple[float, ...]
-    scales: tuple[float, ...]
-    gates: Mapping[Door, tuple[tuple[float, ...], tuple[float, ...]]]
-    weights: _Weights
-
-
 @cache
-def _load_weights() -> _Model:
+def _load_weights() -> tuple[tuple[float, ...], _Weights]:
+    """Return the numbers of the head, and the weights."""
     content = pkgutil.get_data(__package__, FILE) or b""
-    numbers = HEAD.unpack_from(content)
-    starts = range(2 * MODELS, len(numbers), 2 * SIGN_COUNT)
-    gates = {
-        door: (numbers[start : start + SIGN_COUNT], numbers[start + SIGN_COUNT : start + 2 * SIGN_COUNT])
-        for door, start in zip(GATED, starts, strict=True)
-    }
-    return _Model(numbers[:MODELS], numbers[MODELS : 2 * MODELS], gates, _Weights(content[HEAD.size :]))
+    return HEAD.unpack_from(content), _Weights(content[HEAD.size :])
 
 
 # -- until when ------------------------------------------------------------------------------------------
