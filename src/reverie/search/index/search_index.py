@@ -58,6 +58,7 @@ _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _QUIET_S = 2.0  # without an erasure, before an emptied index is built again
+_REBUILT_A_SECOND = 20_000  # passages; as long as that takes, no erasure is to come either
 _TRIES = 3
 _FAR = 2_000  # entries of the journal that are better written to the disk than followed in memory
 _NOT_FOLLOWED = -1
@@ -311,7 +312,8 @@ class SearchIndex:
     def _notice_others(self, committed: TantivyIndex) -> None:
         """Go on from a newer commit, and have an index that was emptied or damaged built again."""
         if self._lost:
-            if self._cleared_at is None or time.monotonic() > self._cleared_at + _QUIET_S:
+            quiet_s = _QUIET_S + committed.passages / _REBUILT_A_SECOND
+            if self._cleared_at is None or time.monotonic() > self._cleared_at + quiet_s:
                 self._start(self._rebuild)  # unless that is under way
         else:
             try:
@@ -510,7 +512,7 @@ class SearchIndex:
 
         Tantivy only marks deleted passages; their words stay in the files until these are merged. All processes go on
         with the files that they have open, without what was erased, until the index has been built again: from two
-        seconds after the last erasure on, at a search, or else on closing.
+        seconds after the last erasure on, and some more for a large index, at a search, or else on closing.
 
         Returns:
             Whether that was done; False if another process was writing the whole time.
