@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
 from reverie.domain.text.timestamps import Clock
-from reverie.search import fusion, scoring, updates
+from reverie.search import fusion, reranking, scoring, updates
 from reverie.search.fusion import FusedPassage
 from reverie.search.headlines import HeadlineIndex
 from reverie.search.hits import SearchRequest
@@ -200,7 +200,9 @@ class PassageScorer(NamedTuple):
             ScoredPassage(by_key[entry.key], entry, _score(entry, by_key[entry.key], now, self.weights))
             for entry in relevant
         ]
-        scored.sort(key=lambda entry: (-entry.score.total, -entry.passage.at, -entry.passage.key))
+        scored.sort(key=_get_order)
+        if near is None and subject != "paragraph":
+            scored = _score_anew(scored)
         return scored, is_full
 
     def put_current_first(
@@ -280,6 +282,22 @@ class PassageScorer(NamedTuple):
                 if words
             )
         ]
+
+
+def _score_anew(scored: Sequence[ScoredPassage]) -> list[ScoredPassage]:
+    """Return what was found by words, best first, with the scores of `reranking`."""
+    totals = reranking.compute_scores(
+        [(each.passage, each.ranked, each.score) for each in scored if isinstance(each.ranked, RankedPassage)]
+    )
+    anew = [
+        each._replace(score=each.score._replace(total=total))
+        for each, total in zip(scored, totals, strict=True)
+    ]
+    return sorted(anew, key=_get_order)
+
+
+def _get_order(entry: ScoredPassage) -> tuple[float, float, int]:
+    return -entry.score.total, -entry.passage.at, -entry.passage.key
 
 
 def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:

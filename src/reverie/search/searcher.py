@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 3  # best hits whose categories are compared
 _ALIKE = 2  # of them that must have the same category
-_GATHERED = 0.3
+_GATHERED = 0.1
 """Share of the best score for other records of that category. On the shipped questions lists gain .04 at .3, and
 everything else loses from .5 on."""
 _MOST_GATHERED = 12

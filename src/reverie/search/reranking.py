@@ -1,0 +1,105 @@
+"""New scores of candidates by what they share with the question, which BM25 does not see.
+
+A sum over words weighs a rare word of the question more than all others. Whether a short record answers depends as much
+on how much of the question it has, in its own words or related ones. A linear function of such quantities takes the
+place of the score. Turns keep their order, since what suits records makes LoCoMo and BEAM worse,
+and get scores that compare with those of records. Collections of long texts keep their scores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from math import exp, log
+from operator import mul
+from pkgutil import get_data
+from typing import NamedTuple
+
+from reverie.domain.passage import Passage
+from reverie.search.ranking import RankedPassage
+from reverie.search.scoring import Score
+
+_LEAST = 1e-6
+
+
+class Quantities(NamedTuple):
+    """Quantities of one candidate; for a turn, those from `covered` to `rule` are 0.
+
+    Attributes:
+        score: Natural logarithm of its score.
+        covered: Share of the question's weight that its words have, each as far as it is similar, 0 to 1.
+        literal: The share of words of the question itself, 0 to 1.
+        date: Share of the attainable score from the date.
+        rule: The share for a rule if the message is a request.
+        message: 1 for a turn, 0 for a record.
+        message_score: `score` of a turn.
+    """
+
+    score: float
+    covered: float = 0.0
+    literal: float = 0.0
+    date: float = 0.0
+    rule: float = 0.0
+    message: float = 0.0
+    message_score: float = 0.0
+
+
+class RerankingSettings(NamedTuple):
+    """Coefficients of the linear function. `scripts/fit_reranking.py` fits them to `evaluation/training`.
+
+    Attributes:
+        weights: The coefficients, in the order of `Quantities`.
+        constant: What is added, so that new scores are about as large as the old ones.
+        scale: Factor of the sum, for the same reason.
+    """
+
+    weights: Quantities
+    constant: float
+    scale: float
+
+
+Candidate = tuple[Passage, RankedPassage, Score]
+
+
+@cache
+def load_settings() -> RerankingSettings:
+    """Return the fitted settings."""
+    data = json.loads(get_data(__package__, "reranking.json") or b"")
+    return RerankingSettings(Quantities(**data["weights"]), data["constant"], data["scale"])
+
+
+def compute_scores(candidates: Sequence[Candidate]) -> list[float]:
+    """Return the new score of each candidate, above 0 and below 1, for records or turns found by one question."""
+    settings = load_settings()
+    measured = measure_candidates(candidates)
+    if not measured:
+        return [score.total for _, _, score in candidates]
+    totals = (settings.constant + settings.scale * sum(map(mul, settings.weights, each)) for each in measured)
+    return [1.0 / (1.0 + exp(-total)) for total in totals]
+
+
+def measure_candidates(candidates: Sequence[Candidate]) -> list[Quantities]:
+    """Return the quantities of candidates; none for records of a collection of long texts."""
+    measured = []
+    for passage, ranked, score in candidates:
+        before = log(score.total + _LEAST)
+        if passage.thread is not None:
+            measured.append(Quantities(before, message=1.0, message_score=before))
+            continue
+        reason, scale = ranked.reason, ranked.reason.scale
+        if scale.long > scale.settings.long:
+            return []
+        weights = scale.weights
+        full = sum(weights) or 1.0
+        exact = sum(weights[place] for place, count in reason.hits if count >= 1.0)
+        measured.append(
+            Quantities(
+                score=before,
+                covered=sum(weights[place] * min(1.0, count) for place, count in reason.hits) / full,
+                literal=exact / full,
+                date=reason.date / scale.attainable,
+                rule=reason.rule / scale.attainable,
+            )
+        )
+    return measured
