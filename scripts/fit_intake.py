@@ -36,8 +36,8 @@ STEP = 0.08
 PENALTY = 0.03
 """Weight of the squares of the weights."""
 
-LEAST = 0.36
-"""Least probability of a sentence that is kept."""
+LEAST = {"conversation": 0.45, "reply": 0.36}
+"""Least probability of a sentence that is kept, by its door."""
 
 LEAST_RULE = 0.62
 """Least probability of a rule in a conversation."""
@@ -200,7 +200,7 @@ def fit_gates(sentences: Sequence[Labelled]) -> Iterator[list[float]]:
     known = [item for item in sentences if item.group]
     for door in GATED:
         opens = door == "conversation"
-        for name, least, share in (("kept", LEAST, KEPT_ALONE), ("rules", LEAST_RULE, RULES_ALONE)):
+        for name, least, share in (("kept", LEAST[door], KEPT_ALONE), ("rules", LEAST_RULE, RULES_ALONE)):
             wanted = np.asarray([item.is_kept if name == "kept" else item.is_rule for item in known])
             ways = [share if not item.person else float(item.opens is opens) for item in known]
             shares = np.asarray([0 if each is None else way for each, way in zip(wanted, ways, strict=True)])
