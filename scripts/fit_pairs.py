@@ -1,10 +1,11 @@
 """Fit `reverie.domain.similarity.pair_model`: what a newer record does to an older one.
 
 Reads `evaluation/training/pairs.jsonl`, the open labelled files (`supersede`, `supersede-retold`, `merge-pairs`,
-`fold`) and the facts of the people of `evaluation/training`. There each fact is paired with the five earlier ones that
-share most of its rarer words, and replaces the one that a question marks as outdated if it answers that question.
+`fold`), and memories: the facts of the people of `evaluation/training`, of its `stores.jsonl` and of the open months.
+There each fact is paired with the five earlier ones that share most of its rarer words. Of a person it replaces the one
+that a question marks as outdated if it answers that question; in the others it names what it replaces.
 Weights of cue words come from a logistic regression. The trees are boosted on measures with cue scores that were fitted
-without the example's group. The thresholds are set on the people, each judged by trees that were fitted to others.
+without the example's group. The thresholds are set on the memories, each judged by trees that were fitted to others.
 
 Usage: python scripts/fit_pairs.py [--vectors] [--cache FILE]
 
@@ -34,8 +35,9 @@ TARGET = ROOT / "src" / "reverie" / "domain" / "similarity" / "pair_model.json"
 NEAREST = 5
 PARTS = 5
 LEAST_GROUPS = 3  # of labelled pairs that a cue occurs in
-ENDED_WRONGLY = 0.0015  # of the candidates
-MARKED_WRONGLY = 0.012
+ALONE = 0.3  # the weight of a pair that is no part of a memory
+ENDED_WRONGLY = 0.0025  # of the candidates
+MARKED_WRONGLY = 0.011
 
 
 class Example(NamedTuple):
@@ -61,17 +63,16 @@ def read_lines(name: str) -> list[dict[str, Any]]:
 def read_labelled() -> Iterator[Example]:
     """Yield the labelled pairs."""
     for row in read_lines("training/pairs.jsonl"):
-        yield Example(row["old"], row["new"], row["label"], f"{row['language']}-{row['group']}")
+        yield Example(row["old"], row["new"], row["label"], f"{row['language']}-{row['group']}", ALONE)
     for name in ("supersede.jsonl", "supersede-retold.jsonl"):
         for row in read_lines(name):
-            yield Example(
-                row["old"], row["new"], "replaces" if row["expect"] == "ends" else "both", row["old"]
-            )
+            label = "replaces" if row["expect"] == "ends" else "both"
+            yield Example(row["old"], row["new"], label, row["old"], ALONE)
     for name in ("merge-pairs.jsonl", "fold.jsonl"):
         for row in read_lines(name):
             label = {"repeats": "repeats", "extends": "both"}.get(row["label"], "both")
             if row["label"] != "extends":
-                yield Example(row["old"], row["new"], label, row["old"], 0.5)
+                yield Example(row["old"], row["new"], label, row["old"], ALONE / 2)
 
 
 def read_people(files: Sequence[Path]) -> Iterator[Example]:
@@ -89,6 +90,24 @@ def read_people(files: Sequence[Path]) -> Iterator[Example]:
             label = "replaces" if new in replaced.get(old, ()) else "both"
             context = context._replace(has_same_category=categories[old] == categories[new])
             yield Example(texts[old], texts[new], label, file.stem, context=context)
+
+
+def read_stores() -> Iterator[Example]:
+    """Yield the same of memories whose facts name the fact that they replace; its group is the memory."""
+    stores = [
+        (each["store"], each["facts"], "text", "replaces") for each in read_lines("training/stores.jsonl")
+    ]
+    for file in sorted((ROOT / "evaluation" / "month").glob("open-*.json")):
+        stores.append((file.stem, json.loads(file.read_text("utf-8"))["facts"], "content", "ends"))
+    for store, facts, text, ends in stores:
+        texts = {fact["id"]: fact[text] for fact in facts}
+        replaced: dict[str, set[str]] = {}
+        for fact in facts:
+            before = fact.get(ends)
+            replaced[fact["id"]] = {before, *replaced[before]} if before else set()
+        for old, new, context in find_candidates(list(texts.items())):
+            label = "replaces" if old in replaced[new] else "both"
+            yield Example(texts[old], texts[new], label, store, context=context)
 
 
 def find_candidates(
@@ -147,9 +166,9 @@ def fit_trees(
     labels: Any,
     weights: Any,
     *,
-    count: int = 110,
-    rate: float = 0.12,
-    depth: int = 3,
+    count: int = 120,
+    rate: float = 0.1,
+    depth: int = 4,
     least: float = 6.0,
 ) -> dict[str, Any]:
     """Return boosted trees for the logistic loss, with Newton's leaves."""
@@ -250,7 +269,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cache", type=Path, help="a file that keeps vectors between runs (.npz)")
     options = parser.parse_args(arguments)
     people = sorted((ROOT / "evaluation" / "training").glob("*.json"))
-    labelled, natural = list(read_labelled()), list(read_people(people))
+    labelled, natural = list(read_labelled()), [*read_people(people), *read_stores()]
     examples = [each for each in (*labelled, *natural) if pair_model.is_comparable(each.new)]
     natural_at = np.array([number >= len(examples) - len(natural) for number in range(len(examples))])
     parts = split(examples)

@@ -94,10 +94,10 @@ def test_traps_are_marked_at_most(memory: Memory, clock: Clock) -> None:
 
 
 def test_a_mark_is_shown_with_the_later_record_and_goes_with_it(memory: Memory, clock: Clock) -> None:
-    old, new = say(memory, clock, "Petra leads the data team", "Yusuf leads the design team now")
+    old, new = say(memory, clock, "My sister lives in Porto", "My sister moved to Braga in May")
     memory.dreams.judge_pending()
     assert get(memory, old).perhaps_replaced_by == new
-    question = "Who leads the data team?"
+    question = "In which town does my sister live?"
     mark = f"perhaps outdated, see [{new}]"
     assert mark in memory.session("s").context(question).text
     assert mark in memory.tools().call("search_memory", {"query": question}).text

@@ -9,7 +9,7 @@ memories (`ENDS`, `MARKS`).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from datetime import date
 from functools import cache, lru_cache
 from itertools import takewhile
@@ -24,6 +24,7 @@ from reverie.domain.text.specifics import tells_of_change
 from reverie.domain.text.tokenizer import find_language, tokenize
 
 _TYPICAL_RARITY = 0.85
+_LEAST_RECORDS = 40  # in a smaller memory each word would count as common
 
 LONGEST = 45
 """Most words of a text that is compared; longer texts have several subjects."""
@@ -86,8 +87,8 @@ class _Text(NamedTuple):
     is_change: bool
     content: frozenset[str]
     """The words besides function words, stemmed."""
-    topics: frozenset[str]
-    """Those of them outside of dates."""
+    topics: tuple[str, ...]
+    """Those of them outside of dates, in their order."""
 
 
 @lru_cache(maxsize=4_096)
@@ -95,17 +96,17 @@ def _read(text: str) -> _Text:
     spelled = _WORD.findall(text)
     raw: list[str] = []
     for word in spelled:
-        if _UNSPACED.search(word):
-            raw += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
-        else:
-            raw.append(word.casefold())
+        ends = range(max(1, len(word) - 1))
+        raw += [word[at : at + 2] for at in ends] if _UNSPACED.search(word) else [word.casefold()]
     folded, language, function_words = text.casefold(), find_language(text), list_function_words()
     content = frozenset(
         tokenize(" ".join(word for word in spelled if word.casefold() not in function_words), language)
     )
     dates = (tokenize(text[day.at : day.stop], language) for day in find_dates(text, date.min))
+    words = tuple(dict.fromkeys(tokenize(text)))
+    topics = content.difference(*dates)
     return _Text(
-        words=tuple(dict.fromkeys(tokenize(text))),
+        words=words,
         raw=tuple(raw),
         numbers=frozenset(_NUMBER.findall(text)),
         names=frozenset(word.casefold() for word in spelled[1:] if word[0].isupper()),
@@ -113,15 +114,14 @@ def _read(text: str) -> _Text:
         is_former=_FORMER.search(folded) is not None,
         is_change=tells_of_change(text),
         content=content,
-        topics=content.difference(*dates),
+        topics=(*(word for word in words if word in topics), *sorted(topics.difference(words))),
     )
 
 
 def is_comparable(text: str) -> bool:
     """Return whether a text is short enough to be compared."""
-    return len(text) <= 12 * LONGEST and len(_read(text).raw) <= LONGEST * (
-        2 if _UNSPACED.search(text) else 1
-    )
+    most = LONGEST * (2 if _UNSPACED.search(text) else 1)
+    return len(text) <= 12 * LONGEST and len(_read(text).raw) <= most
 
 
 def list_cues(old: str, new: str) -> tuple[str, ...]:
@@ -143,8 +143,8 @@ def rank_similar(
         held: Number of texts with each word.
         total: Number of texts.
     """
-    base = log(1 + max(total, 2))
-    weights = {word: log(1 + max(total, 2) / max(1, held.get(word, 0))) / base for word in words}
+    total = max(total, _LEAST_RECORDS)
+    weights = {word: log(1 + total / max(1, held.get(word, 0))) / log(1 + total) for word in words}
     found = []
     for number, other in enumerate(others):
         shared = [weights[word] for word in other if word in weights]
@@ -187,28 +187,34 @@ def measure_pair(
         len(theirs - mine),
         weight / (whole or 1),
         max(map(len, shared), default=0),
-        len(one.numbers - other.numbers),
-        len(other.numbers - one.numbers),
-        len(one.numbers & other.numbers),
-        len(one.names - other.names),
-        len(other.names - one.names),
-        len(one.names & other.names),
+        *(len(each) for each in _compare(one.numbers, other.numbers)),
+        *(len(each) for each in _compare(one.names, other.names)),
         other.is_negated - one.is_negated,
         other.is_change,
         one.is_change,
         other.is_former,
         common,
         len(one.words[:1] and {*one.words[:2]} & {*other.words[:2]}),
-        len(one.raw),
-        len(other.raw),
+        *(len(each.raw) for each in (one, other)),
         cue_score,
         context.place,
         context.share,
         _TYPICAL_RARITY * len(shared) / sqrt(1 + len(mine)) if context.nearness < 0 else context.nearness,
         context.rarity if shared else 0.0,
         context.has_same_category,
+        _find_place(one.topics, {*one.topics}.difference(other.topics)),
+        _find_place(other.topics, one.topics),
         *(() if likeness is None else (likeness,)),
     ]
+
+
+def _compare(one: Set[str], other: Set[str]) -> tuple[Set[str], ...]:
+    return one - other, other - one, one & other
+
+
+def _find_place(topics: Sequence[str], wanted: Collection[str]) -> float:
+    """Return where the first of the wanted words stands, 0 to 1, and 2 where none does."""
+    return next((at / len(topics) for at, word in enumerate(topics) if word in wanted), 2.0)
 
 
 def judge_pair(
@@ -238,7 +244,7 @@ def judge_pair(
 
 
 def _is_one_subject(old: _Text, new: _Text) -> bool:
-    topics = {word for word in old.topics & new.topics if not tells_of_change(word)}
+    topics = {word for word in old.topics if word in new.topics and not tells_of_change(word)}
     is_half = 2 * len(topics) >= min(len(old.topics), len(new.topics))
     return bool(topics) and (is_half or new.is_change or len(old.content & new.content) > 1)
 
