@@ -248,7 +248,7 @@ class PairJudge:
         _, cosine, context = similar
         chance = judge_pair(old.content, new.content, cosine, context).replaces
         thresholds = list_thresholds(with_vectors=cosine is not None)
-        if chance >= thresholds["ends"]:
+        if chance >= thresholds["ends"] and not is_parallel(old.content, new.content):
             valid_to = max(get_start(new), old.valid_from or get_start(new))
             _add(changes, old, replace(old, replaced_by=new.id, valid_to=valid_to, perhaps_replaced_by=""))
         elif chance >= thresholds["marks"]:
