@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 3  # best hits whose categories are compared
 _ALIKE = 2  # of them that must have the same category
-_GATHERED = 0.1
-"""Share of the best score for other records of that category. On the shipped questions lists gain .04 at .3, and
-everything else loses from .5 on."""
+_GATHERED, _GATHERED_BY_WORDS = 0.3, 0.1
+"""Share of the best score for other records of that category, with vectors and without. At .3 by words, where weak hits
+score more, recall@5 of the shipped questions falls by .01."""
 _MOST_GATHERED = 12
 
 _SPARE = 4
@@ -168,7 +168,9 @@ class HitBuilder(NamedTuple):
             allowed = replace(question.allowed, categories=(category,))
         else:
             return hits
-        score = _GATHERED * hits[0].score if hits else _GATHERED * _GATHERED
+        by_vectors = any("vector" in hit.explanation.evidence for hit in hits)
+        share = _GATHERED if by_vectors else _GATHERED_BY_WORDS
+        score = share * hits[0].score if hits else share * share
         if score < question.min_score:
             return hits
         if not query.is_request:
