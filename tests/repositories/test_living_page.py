@@ -104,13 +104,15 @@ def test_a_page_has_the_owner_the_rules_what_comes_what_changed_and_the_rest(
 ) -> None:
     ids = fill(memory)
     old = memory.save("The rent is 960 euros").record
-    memory.save("Dentist on 2025-06-20", kind="task_state")
+    memory.save("The vet is on 2025-06-12", kind="task_state")
     memory.save("Return the books on 2025-06-10", kind="task_state")
     memory.save("The courier came on 2025-05-01", kind="task_state")
     memory.save("Somebody on the web says hello", origin="web")
     now.move(hours=1)
     new = memory.save("The rent is 980 euros").record
     end_record(memory, old, new)
+    memory.save("The vet is on 2025-06-20 now", kind="task_state")
+    assert memory.search("vet")  # the earlier day is perhaps outdated now
     page = memory.page()
     *headings, one, other = list_headings(page)
     assert headings == [

@@ -474,8 +474,8 @@ def _list_days(record: Record, zone: tzinfo) -> list[tuple[date, date]]:
 
 
 def _find_day(record: Record, today: date, zone: tzinfo) -> date | None:
-    """Return the next day that a record is about; None if there is none."""
-    if record.kind in STANDING:
+    """Return the next day that a record is about; None if there is none, or if another may have moved it."""
+    if record.kind in STANDING or record.perhaps_replaced_by:
         return None
     if record.valid_from is not None and get_local_day(record.valid_from, zone) > today:
         return get_local_day(record.valid_from, zone)

@@ -388,17 +388,6 @@ def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteS
     index.close()
 
 
-@pytest.mark.slow
-def test_many_changes_go_to_the_disk_before_a_search(store: SQLiteStore, tmp_path: Path) -> None:
-    put(store, None, record(1, "tea"))
-    index = SearchIndex(store, tmp_path / "index", fold_at=1_000_000)
-    assert index.status().waiting == 1
-    store.commit(make_additions(*(record(n, f"tea {n}") for n in range(2, 2_102))), actor="test", at=NOON)
-    assert len(index.search_any("record", wanted("2101"), LIVE, 5)) == 1
-    assert index._count_waiting() == 0
-    index.close()
-
-
 def test_a_late_save_counts_once(store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, None, record(1, "tea in the garden"))
     read_live, late = store.live, [record(2, "green tea")]
