@@ -36,7 +36,7 @@ STEP = 0.08
 PENALTY = 0.03
 """Weight of the squares of the weights."""
 
-LEAST = {"conversation": 0.45, "reply": 0.36}
+LEAST = {"conversation": 0.37, "reply": 0.36}
 """Least probability of a sentence that is kept, by its door."""
 
 LEAST_RULE = 0.62
@@ -105,6 +105,9 @@ def read_sentences(folder: Path) -> Iterator[Labelled]:
         for fact in json.loads(file.read_text("utf-8"))["facts"]:
             names = _OF_KIND[fact.get("kind")]
             yield Labelled(fact["text"], names, None, SHARE if fact.get("kind") is None else 1)
+    for item in _read_lines(folder / "training/stores.jsonl"):
+        for fact in item["facts"]:
+            yield Labelled(fact["text"], _KEPT, True, SHARE, f"store {item['store']}")
     for item in _read_lines(folder / "sentences.jsonl"):
         stated = [name for each in item["states"] for name in _OF_STATEMENT.get(each, (each,))]
         others = ("profile", "fact", "request", "other")

@@ -64,7 +64,7 @@ def fill(memory: Memory) -> dict[str, str]:
         "Kenji likes hiking": None,
         "Kenji works at Acme": None,
         "The office closes at six": "work/office",
-        "The office has a blue door": "work/office",
+        "The office has blue doors": "work/office",
     }
     return {text: memory.save(text, category=category).record.id for text, category in texts.items()}
 
