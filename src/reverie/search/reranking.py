@@ -2,8 +2,9 @@
 
 A sum over words weighs a rare word of the question more than all others. Whether a short record answers depends as much
 on how much of the question it has, in its own words or related ones. A linear function of such quantities takes the
-place of the score. Turns keep their order, since what suits records makes LoCoMo and BEAM worse,
-and get scores that compare with those of records. Collections of long texts keep their scores.
+place of the score. Turns keep their order, since what suits records makes LoCoMo and BEAM worse, and get scores that
+compare with those of records; from one on that has the whole question itself, they keep their own. Collections of long
+texts keep their scores.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from reverie.search.ranking import RankedPassage
 from reverie.search.scoring import Score
 
 _LEAST = 1e-6
+_WHOLE = 0.9  # of the question's weight
 
 
 class Quantities(NamedTuple):
@@ -76,7 +78,19 @@ def compute_scores(candidates: Sequence[Candidate]) -> list[float]:
     if not measured:
         return [score.total for _, _, score in candidates]
     totals = (settings.constant + settings.scale * sum(map(mul, settings.weights, each)) for each in measured)
-    return [1.0 / (1.0 + exp(-total)) for total in totals]
+    scores = [1.0 / (1.0 + exp(-total)) for total in totals]
+    turns = [each for each in candidates if each[0].thread is not None]
+    least = min((score.total for _, ranked, score in turns if _is_whole(ranked)), default=1.0)
+    return [
+        max(new, score.total) if passage.thread is not None and score.total >= least else new
+        for new, (passage, _, score) in zip(scores, candidates, strict=True)
+    ]
+
+
+def _is_whole(ranked: RankedPassage) -> bool:
+    """Return whether a turn itself has practically the whole question, so that no record is to stand before it."""
+    weights = ranked.reason.scale.weights
+    return sum(weights[place] for place, count in ranked.reason.hits if count >= 1.0) >= _WHOLE * sum(weights)
 
 
 def measure_candidates(candidates: Sequence[Candidate]) -> list[Quantities]:
