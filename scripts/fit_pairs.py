@@ -37,7 +37,7 @@ PARTS = 5
 LEAST_GROUPS = 3  # of labelled pairs that a cue occurs in
 ALONE = 0.3  # the weight of a pair that is no part of a memory
 ENDED_WRONGLY = 0.0025  # of the candidates
-MARKED_WRONGLY = 0.022
+MARKED_WRONGLY = 0.013
 
 
 class Example(NamedTuple):

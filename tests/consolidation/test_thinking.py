@@ -42,7 +42,7 @@ def test_a_plan_that_waits_blocks_the_due_dream_until_it_is_decided() -> None:
         assert [record.layer for record in memory.list()] == ["episodic"], "the plan of the owner waits"
         memory.dreams.decide(waiting.id, "accept")
         assert _states(memory) == [("dream", "applied")]
-        _save_event(memory, "We decided on Rust")
+        _save_event(memory, "Nell joined the choir")
         clock.now += timedelta(days=2)
         assert memory.dreams.run_due().outcomes
 
