@@ -73,9 +73,7 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
             found[figure] = max(found[figure] - making[figure], 0.0)
         if kind.name != BARE:
             found |= _run_child("serve", kind.name, folder, size, plan.seed)
-        sizes = [
-            file.stat() for file in folder.rglob("*")
-        ]  # now, since texts are analysed at the first search
+        sizes = [file.stat() for file in folder.rglob("*")]  # texts are analysed at the first search
         found["disk_mb"] = sum(each.st_size for each in sizes if S_ISREG(each.st_mode)) / 2**20
         found["disk_blocks_mb"] = sum(each.st_blocks for each in sizes) * 512 / 2**20
         figures[kind.name] = found

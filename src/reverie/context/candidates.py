@@ -166,6 +166,27 @@ def _find_asked_days(message: str, today: date) -> list[DateMention]:
     return [day for day in dates.days if len(words) <= 1 and not day.start <= today <= day.end]
 
 
+class _Around(NamedTuple):
+    """What stands in a prompt beside its candidates; texts are folded words between blanks."""
+
+    standing_ids: frozenset[str]
+    pages: str
+    replayed_ids: frozenset[str]
+    replayed: str
+
+    def find_place(self, hit: Hit) -> Verdict | None:
+        """Return where in the prompt a hit stands already; None if it does not."""
+        words = f" {_fold_words(hit.content)} "
+        if hit.id in self.standing_ids or (
+            hit.paragraph is not None and hit.paragraph.page == MEMORY and words in self.pages
+        ):
+            return "in every prompt"
+        is_replayed = hit.turn is not None and hit.turn.id in self.replayed_ids
+        if is_replayed or (hit.record is not None and words.strip() and words in self.replayed):
+            return "in the replayed turns"
+        return None
+
+
 def judge_candidates(
     given: PackInput,
     chances: Mapping[str, float],
@@ -192,6 +213,12 @@ def judge_candidates(
     least = limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
     least = limits.related if is_list else least
     replayed_from = given.replay[0].position if given.replay else given.now_at
+    around = _Around(
+        standing_ids,
+        f" {_fold_words(pages)} ",
+        frozenset(turn.id for turn in given.replay),
+        f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} ",
+    )
     found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
     ids: set[str] = set()
     is_known = False
@@ -212,7 +239,7 @@ def judge_candidates(
         if verdict == "selected":
             if chance < limits.related:
                 verdict = "weak"
-            elif place := _find_place(hit, given, standing_ids, pages):
+            elif place := around.find_place(hit):
                 verdict = place
             elif shown_at is not None:
                 verdict = "already shown"
@@ -259,20 +286,6 @@ def _find_obstacle(hit: Hit, given: PackInput, *, past: bool) -> Verdict | None:
     ):
         return "does not hold now"
     return None if hit.content.strip() else "empty"
-
-
-def _find_place(hit: Hit, given: PackInput, standing_ids: frozenset[str], pages: str) -> Verdict | None:
-    """Return where in the prompt a hit stands already; None if it does not."""
-    words = f" {_fold_words(hit.content)} "
-    if hit.id in standing_ids or (
-        hit.paragraph is not None and hit.paragraph.page == MEMORY and words in f" {_fold_words(pages)} "
-    ):
-        return "in every prompt"
-    words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
-    is_replayed = hit.turn is not None and any(turn.id == hit.turn.id for turn in given.replay)
-    if is_replayed or (hit.record is not None and words.strip() and words in words_of_turns):
-        return "in the replayed turns"
-    return None
 
 
 def _is_mere_reply(hit: Hit) -> bool:

@@ -157,9 +157,8 @@ def quote_text(
         most_matched: Most characters of a longer text with matched words.
     """
     line = escaping.escape_line(text[:_LONGEST_LOOKED_AT])
-    longest = (
-        min(longest, most_matched) if matched and len(line) > max(most_matched, LONGEST_RECALLED) else longest
-    )
+    if matched and len(line) > max(most_matched, LONGEST_RECALLED):
+        longest = min(longest, most_matched)
     if len(line) <= longest and len(text) <= _LONGEST_LOOKED_AT:
         return line
     start, shown = find_excerpt(line, matched, longest)

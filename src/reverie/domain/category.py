@@ -31,8 +31,9 @@ def validate_category(text: object, *, name: str = "category") -> str:
     if len(text) > LONGEST:
         raise InvalidInput(f"{name} has {len(text):,} characters: at most {LONGEST} are allowed")
     text = unicodedata.normalize("NFC", text)
-    marks = () if text.isascii() else [each for each in text if unicodedata.category(each).startswith("M")]
-    letters = "".join(each for each in text if each not in marks) if marks else text
+    letters = text
+    if not text.isascii():
+        letters = "".join(each for each in text if not unicodedata.category(each).startswith("M"))
     if not _CATEGORY.fullmatch(letters):
         raise InvalidInput(
             f"{name} is {text!r}: use letters, digits, '_', '-' and spaces in segments joined by '/', "

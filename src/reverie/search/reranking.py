@@ -89,8 +89,13 @@ def compute_scores(candidates: Sequence[Candidate]) -> list[float]:
 
 def _is_whole(ranked: RankedPassage) -> bool:
     """Return whether a turn itself has practically the whole question, so that no record is to stand before it."""
+    return _sum_literal(ranked) >= _WHOLE * sum(ranked.reason.scale.weights)
+
+
+def _sum_literal(ranked: RankedPassage) -> float:
+    """Return the weight of the words of the question that a passage itself has."""
     weights = ranked.reason.scale.weights
-    return sum(weights[place] for place, count in ranked.reason.hits if count >= 1.0) >= _WHOLE * sum(weights)
+    return sum(weights[place] for place, count in ranked.reason.hits if count >= 1.0)
 
 
 def measure_candidates(candidates: Sequence[Candidate]) -> list[Quantities]:
@@ -106,12 +111,11 @@ def measure_candidates(candidates: Sequence[Candidate]) -> list[Quantities]:
             return []
         weights = scale.weights
         full = sum(weights) or 1.0
-        exact = sum(weights[place] for place, count in reason.hits if count >= 1.0)
         measured.append(
             Quantities(
                 score=before,
                 covered=sum(weights[place] * min(1.0, count) for place, count in reason.hits) / full,
-                literal=exact / full,
+                literal=_sum_literal(ranked) / full,
                 date=reason.date / scale.attainable,
                 rule=reason.rule / scale.attainable,
             )
