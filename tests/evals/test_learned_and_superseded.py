@@ -16,6 +16,15 @@ def write(file: Path, *items: Mapping[str, Any]) -> Path:
     return file
 
 
+def judge(name: str, file: Path) -> tuple[str, dict[str, Any]]:
+    """Return what a measurement of a file prints, and its figures."""
+    out = file.with_name("out.json")
+    ran = CliRunner().invoke(build_command(name), [str(file), "--show-errors", "--json", str(out)])
+    assert ran.exit_code == 0, ran.output
+    [figures] = json.loads(out.read_text(encoding="utf-8"))["sets"].values()
+    return ran.output, figures
+
+
 def test_learning_counts_what_was_wanted_wrong_and_missed(tmp_path: Path) -> None:
     turn = {"language": "en", "before": [], "learn": []}
     decided = {"words": ["postgresql"], "kind": "decision"}
@@ -26,12 +35,9 @@ def test_learning_counts_what_was_wanted_wrong_and_missed(tmp_path: Path) -> Non
         {**turn, "id": "c", "text": "Hello there.", "learn": [decided]},
         {**turn, "id": "d", "text": "Fine.", "before": [{"role": "user", "text": "We decided to use Go."}]},
     )
-    out = tmp_path / "out.json"
-    ran = CliRunner().invoke(build_command("learn"), [str(file), "--show-errors", "--json", str(out)])
-    assert ran.exit_code == 0, ran.output
-    assert "learned wrongly: We decided to use Redis. (b)" in ran.output
-    assert "missed: postgresql (decision, c): Hello there." in ran.output
-    [figures] = json.loads(out.read_text(encoding="utf-8"))["sets"].values()
+    printed, figures = judge("learn", file)
+    assert "learned wrongly: We decided to use Redis. (b)" in printed
+    assert "missed: postgresql (decision, c): Hello there." in printed
     assert (figures["wanted"], figures["learned"], figures["wrong"], figures["missed"]) == (2, 2, 1, 1)
 
 
@@ -46,11 +52,8 @@ def test_chats_count_junk_missed_sentences_and_rules(tmp_path: Path) -> None:
         say("My sister Ana lives in Turin.", None, "fact"),
     ]
     file = write(tmp_path / "mine.jsonl", {"id": "a", "language": "en", "conversations": [turns]})
-    out = tmp_path / "out.json"
-    ran = CliRunner().invoke(build_command("chats"), [str(file), "--show-errors", "--json", str(out)])
-    assert ran.exit_code == 0, ran.output
-    assert "junk: We decided to use PostgreSQL. (decision, a)" in ran.output
-    assert "missed: What is a monad? (fact, a)" in ran.output
-    [figures] = json.loads(out.read_text(encoding="utf-8"))["sets"].values()
+    printed, figures = judge("chats", file)
+    assert "junk: We decided to use PostgreSQL. (decision, a)" in printed
+    assert "missed: What is a monad? (fact, a)" in printed
     names = ("wanted", "learned", "wrong", "missed", "rules", "right_rules")
     assert [figures[name] for name in names] == [2, 2, 1, 1, 1, 1]

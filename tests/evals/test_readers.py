@@ -103,7 +103,8 @@ def test_beam_chats_have_a_session_for_each_batch(tmp_path: Path) -> None:
     first, second = dialogue.sessions
     assert (first.session, second.session) == ("beam:1:batch_1", "beam:1:batch_2")
     assert [turn["content"] for turn in first.turns] == ["I bake bread.", "Which sort?", "Rye."]
-    assert first.turns[1]["at"] == datetime(2023, 3, 5, 9, 0, 10, tzinfo=UTC)
+    said = {"role": "assistant", "content": "Which sort?", "metadata": {"source_id": "1"}}
+    assert first.turns[1] == said | {"at": datetime(2023, 3, 5, 9, 0, 10, tzinfo=UTC)}
     assert "at" not in second.turns[0]
 
 
