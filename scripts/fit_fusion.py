@@ -163,20 +163,45 @@ def _list_texts(store: Store, passages: Sequence[Passage]) -> list[str]:
 
 def fit(questions: Sequence[Asked], left_out: int | None = None) -> Any:
     """Return the coefficients that fit the questions; the one of that number stays 0."""
-    rows = np.concatenate([asked.quantities for asked in questions]).astype(float)
-    answers = np.concatenate([asked.answers for asked in questions])
-    starts = np.cumsum([0, *(len(asked.answers) for asked in questions[:-1])])
-    question: Any = np.repeat(np.arange(len(questions)), [len(asked.answers) for asked in questions])
+    weights = np.full(len(questions), 1 / len(questions))
+    rows, answers = [each.quantities for each in questions], [each.answers for each in questions]
+    return fit_choices(rows, answers, weights, left_out=left_out)
+
+
+def fit_choices(
+    rows_of: Sequence[Any],
+    answers_of: Sequence[Any],
+    weights: Any,
+    *,
+    rounds: int = ROUNDS,
+    penalty: float = PENALTY,
+    left_out: int | None = None,
+) -> Any:
+    """Return the coefficients by which answers stand before the other candidates of their questions.
+
+    Adam (Kingma and Ba 2015) on the cross-entropy of the answers, with a small penalty on the squares.
+
+    Args:
+        rows_of: For each question a row of quantities for each candidate.
+        answers_of: For each question whether each candidate answers; at least one does.
+        weights: Weight of each question.
+        rounds: Number of steps.
+        penalty: Weight of the squares of the coefficients.
+        left_out: Number of a coefficient that stays 0.
+    """
+    rows, answers = np.concatenate(rows_of).astype(float), np.concatenate(answers_of)
+    starts = np.cumsum([0, *map(len, answers_of[:-1])])
+    question: Any = np.repeat(np.arange(len(answers_of)), [*map(len, answers_of)])
     scale = rows.std(0) + 1e-9
     rows /= scale
     values, mean, square = (np.zeros(rows.shape[1]) for _ in range(3))
-    for step in range(1, ROUNDS + 1):
+    for step in range(1, rounds + 1):
         sums = rows @ values
         chances = np.exp(sums - np.maximum.reduceat(sums, starts)[question])
         chances /= np.add.reduceat(chances, starts)[question]
         wanted = chances * answers
         wanted /= np.maximum(np.add.reduceat(wanted, starts), 1e-12)[question]
-        gradient = rows.T @ (chances - wanted) / len(questions) + 2 * PENALTY * values
+        gradient = rows.T @ ((chances - wanted) * weights[question]) + 2 * penalty * values
         if left_out is not None:
             gradient[left_out] = 0.0
         mean += 0.1 * (gradient - mean)

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+from fit_fusion import fit_choices
 
 from reverie.search import passage_scorer, reranking
 from reverie.search.reranking import Quantities
@@ -44,7 +45,6 @@ from evaluation.measures.questions import (  # noqa: E402
 
 PARTS = 5
 ROUNDS = 400
-STEP = 0.05
 PENALTY = 1e-3
 MESSAGE = Quantities._fields.index("message")
 ADDED = 0.75
@@ -143,28 +143,12 @@ def collect_rows(rows: list[tuple[Quantities, str | None]], names: dict[str, str
 
 
 def fit(questions: Sequence[Asked]) -> Any:
-    """Return the coefficients that fit the questions."""
+    """Return the coefficients that fit the questions; all types of questions weigh the same."""
     questions = [asked for asked in questions if asked.answers.any()]
-    rows = np.concatenate([asked.quantities for asked in questions])
-    answers = np.concatenate([asked.answers for asked in questions])
-    starts = np.cumsum([0, *(len(asked.names) for asked in questions[:-1])])
-    question: Any = np.repeat(np.arange(len(questions)), [len(asked.names) for asked in questions])
     counts = Counter(asked.question.type for asked in questions)
     weights = np.array([1 / counts[asked.question.type] for asked in questions]) / len(counts)
-    scale = rows.std(0) + 1e-9
-    rows = rows / scale
-    values, mean, square = (np.zeros(rows.shape[1]) for _ in range(3))
-    for step in range(1, ROUNDS + 1):
-        sums = rows @ values
-        chances = np.exp(sums - np.maximum.reduceat(sums, starts)[question])
-        chances /= np.add.reduceat(chances, starts)[question]
-        wanted = chances * answers
-        wanted /= np.maximum(np.add.reduceat(wanted, starts), 1e-12)[question]
-        gradient = rows.T @ ((chances - wanted) * weights[question]) + 2 * PENALTY * values
-        mean += 0.1 * (gradient - mean)
-        square += 0.001 * (gradient * gradient - square)
-        values -= STEP * mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
-    return values / scale
+    rows, answers = [each.quantities for each in questions], [each.answers for each in questions]
+    return fit_choices(rows, answers, weights, rounds=ROUNDS, penalty=PENALTY)
 
 
 def rank_scores(questions: Sequence[Asked], weights: Any) -> tuple[float, float]:
