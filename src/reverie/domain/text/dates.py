@@ -73,11 +73,8 @@ def find_dates(text: str, today: date, *, relative: bool = True) -> list[DateMen
     folded = fold_text(text)
     mentions = list(_find_absolute(text, folded, today))
     if relative:
-        mentions += map(_widen_count, _find_relative(folded, today))
-        mentions += _find_weekdays(folded, today)
-    if len(mentions) > 1:
-        mentions = _join_ranges(folded, _drop_overlapping(mentions))
-    return mentions[:_MAX_MENTIONS]
+        mentions += (*map(_widen_count, _find_relative(folded, today)), *_find_weekdays(folded, today))
+    return _join_ranges(folded, _drop_overlapping(mentions))[:_MAX_MENTIONS]
 
 
 def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[DateMention]:
@@ -244,8 +241,9 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
     part = match.groupdict("")
     year, day = part.get("year", ""), part.get("day", "")
     if "month" not in part and day:  # "by the 20th"
-        if built := _build_day(today.year, today.month, int(day)):
-            yield _build_mention(match, built, built)
+        days = [_build_day(today.year, today.month, int(each)) for each in (day, part.get("last") or day)]
+        if built := sorted(filter(None, days)):
+            yield _build_mention(match, built[0], built[-1])
         return
     if "month" not in part:
         first = date(int(year), 1, 1)
@@ -423,11 +421,10 @@ def _shift_period(unit: str, step: int, today: date) -> _Days:
     if unit in {"week", "weekend"}:
         monday = today + (7 * step - today.weekday()) * _DAY
         return monday + (5 * _DAY if unit == "weekend" else 0 * _DAY), monday + 6 * _DAY, "day", False
-    if unit == "year":
-        return date(today.year + step, 1, 1), date(today.year + step, 12, 31), "year", False
-    months = 1 if unit == "month" else 3
+    months = {"month": 1, "year": 12}.get(unit, 3)
     start = _add_months(today.replace(day=1), months * step - (today.month - 1) % months)
-    return start, get_month_bounds(_add_months(start, months - 1))[1], "month", False
+    precision = "year" if unit == "year" else "month"
+    return start, get_month_bounds(_add_months(start, months - 1))[1], precision, False
 
 
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
@@ -456,10 +453,8 @@ def _widen_count(mention: DateMention) -> DateMention:
     start, end, unit = mention.start, mention.end, mention.unit
     if not mention.counted or unit == "day":
         return mention
-    if unit == "month":
-        start, end = get_month_bounds(start)
-    elif unit == "year":
-        start, end = date(start.year, 1, 1), date(start.year, 12, 31)
+    if unit in {"month", "year"}:
+        start, end, *_ = _shift_period(unit, 0, start)
     else:
         start, end, unit = shift_day(start, -3), shift_day(end, 3), "day"
     return mention._replace(start=start, end=end, unit=unit, counted=unit == "day")
@@ -519,7 +514,12 @@ def _join_ranges(folded: str, mentions: list[DateMention]) -> list[DateMention]:
     meanings = Counter(one.at for one in mentions)
     for one in mentions:
         before = joined[-1] if joined else None
-        if (
+        year, named = (one, before) if one.unit == "year" or before is None else (before, one)
+        is_whole = named is not None and named.yearly and year.unit == "year"
+        if before and named and is_whole and SIGNS["of"].fullmatch(folded[before.stop : one.at]):
+            days = [_add_months(day, 12 * (year.start.year - day.year)) for day in (named.start, named.end)]
+            joined[-1] = named._replace(start=days[0], end=days[1], at=before.at, stop=one.stop, yearly=False)
+        elif (
             before is not None
             and before.stop < one.at
             and before.start < one.end
