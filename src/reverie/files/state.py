@@ -34,6 +34,7 @@ from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, open_connection
 from reverie.stores.sqlite.database_file import remove_file
 from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
+from reverie.stores.sqlite.scrubbing import scrub_file
 
 FILES_DATABASE = "files.db"
 
@@ -199,7 +200,7 @@ class FileState:
                 self._file.execute("ROLLBACK")
 
     def scrub(self) -> bool:
-        """Rewrite the database so that nothing erased is left in it, not even in free space or in the log.
+        """Overwrite what is free in the database, so that nothing erased is left in it or in its log.
 
         The texts of pages and logs that are not as they were written are removed: they may hold what was erased.
 
@@ -214,9 +215,7 @@ class FileState:
             paths = [path for (path,) in self._query("SELECT path FROM contents")]
             texts = (path for path in paths if parse_form(path) != "lines")
             self.drop_contents(path for path in texts if not self._is_as_written(path))
-            file.execute("VACUUM")
-            (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            return not busy
+            return scrub_file(Path(self._path), _READ_PATIENCE_S)
 
         with using_connections(), self._lock:
             return self._run_with_retry(rewrite, time.monotonic() + _READ_PATIENCE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 import signal
 import subprocess
 import threading
@@ -17,7 +18,6 @@ import pytest
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import ToolCall
-from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.stores.sqlite import SQLiteStore
@@ -259,19 +259,21 @@ def test_whoever_is_killed_while_scrubbing_has_changed_nothing(path: Path, store
     assert left_of(path, texts) == set()
 
 
-def test_a_disk_without_room_for_a_second_copy_is_reported(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    with (
-        small_disk(disk, "2100k"),
-        contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store,
-    ):
-        for number in range(40):
-            record = make_record(number, content=text(number, words=1000))
+def test_a_disk_without_room_for_a_second_copy_keeps_no_erased_word(tmp_path: Path) -> None:
+    path = tmp_path / "disk" / "reverie.db"
+    with small_disk(path.parent, "9m"), contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        records = [make_record(number, content=text(number, words=1000)) for number in range(40)]
+        for record in records:
             add(store, record)
-        with pytest.raises(StoreUnavailable, match="disk is full"):
-            store.scrub()
-        assert store.sequence() == len(list(store.find(Filter()))) == 40
-        assert store.check() == []
-        subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
         assert store.scrub()
+        large = path.stat().st_size
+        erase(store, make_removals(*records[:20]))
+        (filler := path.with_name("filler")).write_bytes(bytes(shutil.disk_usage(path.parent).free - 8_000))
+        assert store.scrub()
+        assert left_of(path, [record.content for record in records[:20]]) == set()
+        assert path.stat().st_size == large
+        filler.unlink()
+        assert store.scrub()
+        assert path.stat().st_size < large * 0.7
+        assert len(list(store.find(Filter()))) == 20
         assert store.check() == []

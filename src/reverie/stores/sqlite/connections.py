@@ -9,7 +9,6 @@ import contextlib
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,10 @@ from reverie.stores.base import NestedChange
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, enter, leave, using_connections
 from reverie.stores.sqlite.reading import CASEFOLD, build_uri, translate_error
+from reverie.stores.sqlite.scrubbing import scrub_file
 
 _IDLE_READERS = 8
 _STATEMENTS = 256
-_ATTEMPT_S = 0.05
 _READING = (
     "PRAGMA query_only = ON",
     "PRAGMA mmap_size = 1073741824",
@@ -220,43 +219,18 @@ class Connections:
                 own.writing.release()
 
     def scrub(self) -> bool:
-        """Rewrite the file without its free space, and empty the log; return False if others prevented that."""
-        deadline = time.monotonic() + self._patience
-        if not self._run_maintenance("VACUUM", self._patience):
-            return False
-        # A reader of an older state keeps the log from being emptied. Between two attempts others may write: with
-        # SQLite's own patience they would be locked out for as long as it reads.
-        while not self._run_maintenance("PRAGMA wal_checkpoint(TRUNCATE)", _ATTEMPT_S):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_ATTEMPT_S)
-        return True
-
-    def _run_maintenance(self, sql: str, patience: float) -> bool:
-        """Run a statement of upkeep; return False if others keep the file busy for `patience` seconds."""
-        own, me = self._own, enter()
+        """Overwrite the free space of the file, and empty the log; return False if others prevented that."""
+        own = self._own
         if not own.writing.acquire(timeout=self._patience):
-            leave(me)
             return False
         try:
-            writer = self._get_writer(own)
+            self._refuse_closed()
             self._refuse_another_file()
-            # VACUUM copies the whole content, which may not fit into memory.
-            writer.execute("PRAGMA temp_store = FILE")
-            writer.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
-            try:
-                found = writer.execute(sql).fetchone()
-            finally:
-                writer.execute(f"PRAGMA busy_timeout = {round(self._patience * 1000)}")
-                writer.execute("PRAGMA temp_store = MEMORY")
-            return found is None or found[0] == 0  # VACUUM says nothing; a checkpoint, whether it was busy
+            return scrub_file(self._path, self._patience)
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-                return False
             raise translate_error(error, self._path) from error
         finally:
             own.writing.release()
-            leave(me)
 
     def _get_writer(self, own: _ProcessConnections) -> sqlite3.Connection:
         """Return the writing connection. The caller holds its lock."""

@@ -40,6 +40,7 @@ from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, keep_for_ever, open_connection
 from reverie.stores.sqlite.database_file import find_passages, make_folder, remove_file
 from reverie.stores.sqlite.reading import CORRUPT, SQLiteConditions, build_uri, pad_values
+from reverie.stores.sqlite.scrubbing import scrub_file
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import Store
@@ -251,18 +252,19 @@ class DerivedDatabase:
     # -- the file ------------------------------------------------------------------------------------------
 
     def scrub(self, store: Store) -> bool:
-        """Rewrite the file so that no erased word is left in it; return False if others prevented that."""
+        """Overwrite erased words in the file; return False if others prevented that."""
         with self._lock:
             if self._path is None or not self._path.exists():
                 return True
-            if not self._is_kept:
-                self._remove()
-                return not self._path.exists()
             self._close()  # what was removed and made again meanwhile is another file
             try:
-                return self._use(store, _vacuum)
-            except StoreUnavailable:
+                self._use(store, _read_followed)
+                if self._is_kept:
+                    return scrub_file(self._path, _PATIENCE_S)
+            except (sqlite3.Error, StoreUnavailable):
                 return False
+            self._remove()
+            return not self._path.exists()
 
     def clear(self) -> None:
         """Remove everything, so that it is analysed again."""
@@ -377,11 +379,6 @@ def _prepare(file: sqlite3.Connection) -> None:
         file.execute(f"PRAGMA {pragma}").close()
     for statement in _TABLES.split(";\n"):
         file.execute(statement)
-
-
-def _vacuum(file: sqlite3.Connection) -> bool:
-    file.execute("VACUUM")
-    return bool(file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
 
 
 def _pack(document: str) -> bytes:
