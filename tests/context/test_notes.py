@@ -189,14 +189,12 @@ def test_a_page_is_never_crowded_out_by_budgets_that_are_the_same():
 
 
 def test_a_paragraph_of_the_history_is_a_quoted_line():
+    said = "Shipping is 11 now. How late is it? Where is the bus? → At noon. So $11. Rest well. / Thanks!"
+    at = datetime(2025, 1, 15, 10, 31, tzinfo=UTC)
     told = Paragraph(
-        id=identifier(7),
-        page=HISTORY,
-        position=1.0,
-        at=datetime(2025, 1, 15, 10, 31, tzinfo=UTC),
-        content="[2025-01-15 10:31] User asked about deployment.\nDecided on GitHub Actions.",
+        id=identifier(7), page=HISTORY, position=1.0, at=at, content=f"[2025-01-15 10:31] {said}"
     )
-    assert render.render_paragraph(told) == (
-        f"- [{identifier(7)}] (HISTORY.md, 2025-01-15 10:31): "
-        "User asked about deployment. Decided on GitHub Actions."
+    assert render.render_paragraph(told) == f"- [{identifier(7)}] (HISTORY.md, 2025-01-15 10:31): {said}"
+    assert render.render_paragraph(told, matched={"bus", "noon"}, now=NOW + timedelta(days=99)) == (
+        f"- [{identifier(7)}] (2025-01-15): Shipping is 11 now. Where is the bus? → At noon. So $11. / Thanks!"
     )

@@ -365,7 +365,7 @@ def test_an_idle_worker_composes_pages_and_tells_each_conversation_once(
     chat.add("user", "Cancel it")
     chat.terminate()
     memory.dreams.run_due()
-    assert [each.text for each in memory.pages.paragraphs()][1:] == ["Cancel it."]
+    assert [each.text for each in memory.pages.paragraphs()][1:] == ["Cancel it"]
 
 
 def test_a_rebuilt_memory_and_an_import_have_no_composed_line_beside_its_record(

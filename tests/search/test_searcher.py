@@ -463,13 +463,13 @@ def test_daily_notes_are_not_searched_because_they_repeat_turns(memory: Memory) 
     assert memory.search("green tea", sources="pages") == []
 
 
-def test_a_paragraph_in_a_prompt_is_named_with_its_page_and_day(memory: Memory) -> None:
+def test_a_paragraph_in_a_prompt_is_named_with_its_day(memory: Memory) -> None:
     tell(memory, "[2025-01-15 10:31] Decided to deploy with GitHub Actions.")
     chat = memory.session("chat:1")
     chat.add("user", "How do we deploy?")
     pack = chat.context()
     (hit,) = pack.hits
-    assert f"- [{hit.id}] (HISTORY.md, 2025-01-15): Decided to deploy with GitHub Actions." in pack.text
+    assert f"- [{hit.id}] (2025-01-15): Decided to deploy with GitHub Actions." in pack.text
     chat.add("assistant", "With GitHub Actions.")
     chat.add("user", "And how do we deploy on Fridays?")
     assert hit.id not in [each.id for each in chat.context().hits]

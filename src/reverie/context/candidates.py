@@ -45,6 +45,8 @@ USUAL_TOKENS = 35
 
 _SHORTEST_NAMED = 4  # letters of a content word
 _LONGEST_REPLY = 3  # words
+_TOLD = 150  # characters of a turn that a paragraph has at least
+_SPOKEN = 3.0  # times the worth that a turn or a paragraph needs, since what lasts in it is a record too
 _NEVER = 2.0  # a chance that no hit has
 _DOUBT = 0.05  # least chance that what stands above is not enough, since a message may ask for several things
 _NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
@@ -224,7 +226,7 @@ def judge_candidates(
     is_known = False
     perhaps = 0
     missing = 1.0  # the chance that nothing above answers
-    told: dict[int, str] = {}
+    told: dict[int, tuple[str, str]] = {}
     choices: list[CandidateDecision] = []
     for hit, recent in [*((hit, False) for hit in found), *((to_hit(each), True) for each in given.recent)]:
         if recent and (is_known or perhaps or _mentions_message(given)):
@@ -234,6 +236,7 @@ def judge_candidates(
         mark = given.marks.get(hit.id, "")
         line = f"{render.render_hit(hit, given.now)}{mark and f' {mark}'}"
         cost = validation.estimate_item_cost(line)
+        worth = limits.worth * (1.0 if hit.record is not None else _SPOKEN)
         mark = mark or (hit.record is not None and render.describe_doubt(hit.record)) or ""
         verdict: Verdict = "twice" if hit.id in ids else _find_obstacle(hit, given, past=past) or "selected"
         if verdict == "selected":
@@ -246,7 +249,7 @@ def judge_candidates(
             elif (teller := _find_teller(hit, told)) is not None:
                 verdict = "says the same"
                 choices[teller] = _add_mark(choices[teller], mark)
-            elif chance * missing * USUAL_TOKENS < limits.worth * cost:
+            elif chance * missing * USUAL_TOKENS < worth * cost:
                 verdict = "weak"
             elif chance < least:
                 is_shown = perhaps < MAX_PERHAPS_RELATED and not _is_mere_reply(hit)
@@ -257,15 +260,24 @@ def judge_candidates(
             missing = max(missing * (1.0 - chance), _DOUBT)
         choices.append(CandidateDecision(hit, verdict, line, cost, recent, shown_at))
         if hit.paragraph is not None and choices[-1].is_shown:
-            told[len(choices) - 1] = f" {_fold_words(line)} "
+            told[len(choices) - 1] = f" {_fold_words(line)} ", f" {_fold_words(hit.paragraph.text)} "
         ids.add(hit.id)
     return choices, is_known or _mentions_message(given)
 
 
-def _find_teller(hit: Hit, told: Mapping[int, str]) -> int | None:
-    """Return the place of the shown paragraph that has all words of a record or turn in their order; None for none."""
+def _find_teller(hit: Hit, told: Mapping[int, tuple[str, str]]) -> int | None:
+    """Return the place of the shown paragraph that has the words of a record or turn in their order; None for none.
+
+    Of a turn, which is told by all that the paragraph has, the beginning is enough.
+    """
+    if hit.paragraph is not None:
+        return None
     words = f" {_fold_words(hit.content)} "
-    return None if hit.paragraph else next((place for place, text in told.items() if words in text), None)
+    begin = words if len(hit.content) <= _TOLD else f" {_fold_words(hit.content[:_TOLD])}"
+    for place, (line, whole) in told.items():
+        if words in line or (hit.turn is not None and begin in whole):
+            return place
+    return None
 
 
 def _add_mark(choice: CandidateDecision, mark: str) -> CandidateDecision:

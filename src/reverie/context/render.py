@@ -20,10 +20,11 @@ from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import get_end, has_ended
-from reverie.domain.page import Paragraph
+from reverie.domain.page import HISTORY, Paragraph
+from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, validation
-from reverie.domain.text.tokenizer import find_excerpt
+from reverie.domain.text.tokenizer import find_excerpt, find_language, tokenize
 from reverie.search.hits import LONGEST_PASSAGE, LONGEST_WHOLE, Hit
 
 ABOVE_SOFT = 0.85
@@ -134,6 +135,12 @@ LONGEST_QUOTE = LONGEST_WHOLE
 LONGEST_RECALLED = 400
 """Characters of a record or turn that a prompt shows as a whole if it knows which passage answers."""
 
+ANSWER_MARK = " → "
+"""What stands between a message and the answer to it in a paragraph that was made by rule."""
+
+EXCHANGE_MARK = " / "
+"""What stands between two exchanges in it."""
+
 _RECENT = timedelta(days=1)
 _LONGEST_LABEL = 80
 _LONGEST_LOOKED_AT = 100_000  # characters of a huge turn that are examined
@@ -207,11 +214,48 @@ def render_turn(turn: Turn, *, matched: Collection[str] = (), now: datetime | No
 def render_paragraph(
     paragraph: Paragraph, *, matched: Collection[str] = (), now: datetime | None = None
 ) -> str:
-    """Return `- [id] (HISTORY.md, 2025-01-15 10:31): text`, the time in UTC; see `render_turn` for `now`."""
-    quoted = quote_text(paragraph.text, id=paragraph.id, matched=matched, most_matched=LONGEST_PASSAGE)
+    """Return `- [id] (HISTORY.md, 2025-01-15 10:31): text`, the time in UTC.
+
+    Args:
+        paragraph: The paragraph.
+        matched: Its words of the question.
+        now: The current time, for a prompt: see `render_turn`. That does not name the history, and has neither answers
+            nor questions without a matched word.
+    """
+    text = paragraph.text if now is None else _select_told(paragraph.text, frozenset(matched))
+    quoted = quote_text(text, id=paragraph.id, matched=matched, most_matched=LONGEST_PASSAGE)
+    page = "" if now is not None and paragraph.page == HISTORY else f"{_render_bracketed(paragraph.page)}, "
     doubt = f", {escaping.NOT_CONFIRMED}" if paragraph.origin in UNTRUSTED else ""
-    at = _render_time(paragraph.at, now)
-    return f"- [{paragraph.id}] ({_render_bracketed(paragraph.page)}, {at}{doubt}): {quoted}"
+    return f"- [{paragraph.id}] ({page}{_render_time(paragraph.at, now)}{doubt}): {quoted}"
+
+
+def _select_told(text: str, matched: frozenset[str]) -> str:
+    """Return a paragraph without what hardly answers: questions without a matched word, and most of the answers.
+
+    What a person told stands in their statements. Of an answer, the sentences stay that have a matched word that no
+    message has, or repeat a number of the message. A paragraph that was not made by rule is returned as it is.
+    """
+    if not matched or ANSWER_MARK not in text:
+        return text
+    language = find_language(text)
+    exchanges = [each.split(ANSWER_MARK) for each in text.split(EXCHANGE_MARK)]
+    words = [tokenize(message, language) for message, *_ in exchanges]
+    new = matched.difference(*words)
+    told = []
+    for (message, *answers), own_words in zip(exchanges, words, strict=True):
+        wanted = new.union(filter(str.isdigit, own_words))
+        parts = [
+            sentence
+            for sentence in split_sentences(message)
+            if not sentence.endswith(("?", "？")) or not matched.isdisjoint(tokenize(sentence, language))
+        ]
+        own = [
+            each
+            for each in split_sentences(" ".join(answers))
+            if not wanted.isdisjoint(tokenize(each, language))
+        ]
+        told.append(ANSWER_MARK.join(filter(None, (" ".join(parts), " ".join(own)))))
+    return EXCHANGE_MARK.join(filter(None, told)) or text
 
 
 def _render_time(at: datetime, now: datetime | None) -> str:

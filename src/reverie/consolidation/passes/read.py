@@ -40,6 +40,7 @@ from reverie.consolidation.values import (
     label_turns,
     split_by_size,
 )
+from reverie.context.render import ANSWER_MARK, EXCHANGE_MARK
 from reverie.context.window import build_history_cursor, build_remembered_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
@@ -470,14 +471,15 @@ def _read_kind(text: str, content: str) -> Kind:
 # -- paragraphs of HISTORY.md ------------------------------------------------------------------------------
 
 _LONGEST_PARAGRAPH = 4_000
-_LONGEST_QUOTED = 160
-_LONGEST_TOLD = 500
+_LONGEST_SAID = 400
+_LONGEST_ANSWER = 160
+_LONGEST_TOLD = 1_500
 _FEW_WORDS = 2  # of a message that tells nothing
 _STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 
 
 def build_headline(turns: Sequence[Turn]) -> str:
-    """Return what was said in turns, by rule: each message of the user with the answer to it, as far as the room goes.
+    """Return what was said in turns, by rule: `message → answer / message → answer`, as far as the room goes.
 
     Only trusted turns are quoted. A message of few words, such as "Thanks!" or "OK.", tells nothing.
 
@@ -485,22 +487,26 @@ def build_headline(turns: Sequence[Turn]) -> str:
         turns: The turns, the earliest first.
     """
     exchanges: list[list[str]] = []
+    first = ""
     for turn in turns:
         text = " ".join(turn.content.split())
-        if not text or turn.origin in UNTRUSTED:
+        if turn.origin in UNTRUSTED:
             continue
         if turn.role == "user":
-            exchanges.append([text])
+            first = first or _cut(text, _LONGEST_SAID)
+        if len(tokenize(text)) <= _FEW_WORDS:
+            continue
+        if turn.role == "user":
+            exchanges.append([_cut(text, _LONGEST_SAID)])
         elif turn.role == "assistant" and exchanges and len(exchanges[-1]) == 1:
-            exchanges[-1].append(text)
-    told = [" → ".join(_cut(text) for text in each if len(tokenize(text)) > _FEW_WORDS) for each in exchanges]
-    told = list(filter(None, told)) or [_cut(each[0]) for each in exchanges[:1]]
-    if not told:
-        return f"{len(turns)} messages."
+            exchanges[-1].append(_cut(text, _LONGEST_ANSWER))
+    if not exchanges:
+        return first or f"{len(turns)} messages."
+    told = list(map(ANSWER_MARK.join, exchanges))
     ends = [*accumulate(map(len, told))]
     fitting = max(1, sum(end <= _LONGEST_TOLD for end in ends))
     told[fitting:] = [f"… and {len(told) - fitting} more"] if fitting < len(told) else []
-    return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in told)
+    return EXCHANGE_MARK.join(told)
 
 
 def stamp_paragraph(text: str, at: datetime) -> str:
@@ -525,5 +531,5 @@ def select_said(entry: str, turns: Sequence[Turn], *, zone: tzinfo) -> str:
     return " ".join(kept)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_QUOTED else f"{text[: _LONGEST_QUOTED - 1].rstrip()}…"
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
