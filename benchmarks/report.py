@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engines import BARE, REVERIE, TANTIVY
-from benchmarks.measure import Figures
+from benchmarks.measure import LARGEST_CONTEXT, Figures
 from reverie import __version__
 
 ROOT = Path(__file__).parent.parent
@@ -309,6 +309,9 @@ def render_markdown(results: Results) -> Iterator[str]:
                 f"`context()` is that of a memory whose {size:,} records a session sees, with "
                 f"{own['turns']:,.0f} turns; a search of it took {format_number(own['beside_context_p50_ms'])}."
             )
+        elif REVERIE in figures and size > LARGEST_CONTEXT:
+            yield ""
+            yield f"`context()` and forgetting are measured with up to {LARGEST_CONTEXT:,} texts only."
         yield ""
         yield from _ratios(figures)
     yield ""

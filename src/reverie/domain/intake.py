@@ -13,7 +13,7 @@ import pkgutil
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
@@ -268,6 +268,7 @@ HEAD = struct.Struct(f"<{2 * MODELS + 2 * len(GATED) * SIGN_COUNT}f")
 
 _BYTES = 4  # of the sum of one model
 _ZERO = 128  # a weight of zero, as it is stored
+_UNKNOWN = -1  # in place of weights that are not read yet
 _TOKEN = defer_regex(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
 _UNSPACED = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _USER = defer_regex(r"^(?:the )?user(?= |'s)('s| is| has| was| wants to be| )", re.IGNORECASE)
@@ -316,7 +317,7 @@ def rate_classes(text: str) -> Chances:
 def _rate(text: str) -> Chances:
     head, weights = _load_weights()
     places = find_places(text)
-    total = sum(map(weights.__getitem__, places))
+    total = weights.add_up(places)
     sums = struct.unpack(f"<{MODELS}I", total.to_bytes(_BYTES * MODELS, "little"))
     # The root of the number of features, since long sentences would be overconfident otherwise.
     root, zero = sqrt(len(places) or 1), _ZERO * len(places)
@@ -396,7 +397,7 @@ def _hash_pieces(word: str) -> frozenset[int]:
     return frozenset(map(_hash_feature, _list_pieces(word)))
 
 
-class _Weights(dict[int, int]):
+class _Weights:
     """Weights of all models for each place, as one number with the bytes of a sum for each model.
 
     Args:
@@ -405,12 +406,21 @@ class _Weights(dict[int, int]):
 
     def __init__(self, content: bytes) -> None:
         self._content = content
+        self._known = [_UNKNOWN] * PLACES  # a list is closer together in memory than a mapping
 
-    def __missing__(self, place: int) -> int:
-        spaced = bytearray(_BYTES * MODELS)
-        spaced[::_BYTES] = self._content[place * MODELS : (place + 1) * MODELS]
-        self[place] = number = int.from_bytes(spaced, "little")
-        return number
+    def add_up(self, places: Collection[int]) -> int:
+        """Return the sum of the numbers of some places."""
+        numbers = [*map(self._known.__getitem__, places)]
+        if _UNKNOWN in numbers:
+            numbers = [*map(self._get_number, places)]
+        return sum(numbers)
+
+    def _get_number(self, place: int) -> int:
+        if self._known[place] == _UNKNOWN:
+            spaced = bytearray(_BYTES * MODELS)
+            spaced[::_BYTES] = self._content[place * MODELS : (place + 1) * MODELS]
+            self._known[place] = int.from_bytes(spaced, "little")
+        return self._known[place]
 
 
 @cache
