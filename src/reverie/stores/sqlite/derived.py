@@ -45,7 +45,7 @@ from reverie.stores.sqlite.scrubbing import scrub_file
 if TYPE_CHECKING:
     from reverie.stores.protocol import Store
 
-_FORMAT = 3
+_FORMAT = 4
 """Version of the tables and of the analyzer; a file of another one is made again."""
 
 _BATCH = 1_000
@@ -189,7 +189,9 @@ class DerivedDatabase:
         for key, value, thread, document in store.read_searched(subject, keys):
             passage = _build_passage(key, value, thread, self._analyse)
             scope, category = get_scope(value), value.category if isinstance(value, Record) else None
-            rows.append((*passage, SEARCHABLE.index(subject), scope, category, _pack(document)))
+            rows.append(
+                (*passage, SEARCHABLE.index(subject), scope, category, _pack(document, passage.terms))
+            )
             count(scope, passage.speaker, passage.length, 1)
         file.executemany(_INSERT, rows)
 
@@ -381,14 +383,20 @@ def _prepare(file: sqlite3.Connection) -> None:
         file.execute(statement)
 
 
-def _pack(document: str) -> bytes:
-    """Return a document compressed. Most have the same names of columns."""
-    packer = zlib.compressobj(1, wbits=-12, memLevel=5, zdict=_USUAL)
+def _list_usual(terms: str) -> bytes:
+    """Return what a document resembles: its own words, which stand beside it, and the names of columns."""
+    return " ".join(terms.split()).encode("utf-8", "surrogatepass") + _USUAL
+
+
+def _pack(document: str, terms: str) -> bytes:
+    """Return a document compressed."""
+    packer = zlib.compressobj(1, wbits=-12, memLevel=5, zdict=_list_usual(terms))
     return packer.compress(document.encode("utf-8", "surrogatepass")) + packer.flush()
 
 
-def _unpack(packed: bytes) -> str:
-    return zlib.decompressobj(wbits=-12, zdict=_USUAL).decompress(packed).decode("utf-8", "surrogatepass")
+def _unpack(packed: bytes, terms: str) -> str:
+    unpacker = zlib.decompressobj(wbits=-12, zdict=_list_usual(terms))
+    return unpacker.decompress(packed).decode("utf-8", "surrogatepass")
 
 
 def read_copies(folder: Path) -> tuple[int, str, dict[int, str]]:
@@ -407,7 +415,7 @@ def read_copies(folder: Path) -> tuple[int, str, dict[int, str]]:
             return (
                 followed,
                 mark,
-                {key: _unpack(copy) for key, copy in file.execute("SELECT key, copy FROM passage")},
+                {key: _unpack(*row) for key, *row in file.execute("SELECT key, copy, terms FROM passage")},
             )
     except (sqlite3.Error, zlib.error, UnicodeDecodeError) as error:
         _log.warning("the copies of values in %r cannot be read: %s", str(path), error)
