@@ -190,7 +190,7 @@ def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
     if door != "save":
         signs = list_signs(text, chances)
         start = 2 * (MODELS + SIGN_COUNT * GATED.index(door))
-        head, _ = _load_weights()
+        head = _load_weights()[0]
         kept, rule = (sum(map(mul, signs, head[at:])) for at in (start, start + SIGN_COUNT))
         if rule >= 0:
             return _describe(standing, sure)
@@ -268,7 +268,6 @@ HEAD = struct.Struct(f"<{2 * MODELS + 2 * len(GATED) * SIGN_COUNT}f")
 
 _BYTES = 4  # of the sum of one model
 _ZERO = 128  # a weight of zero, as it is stored
-_UNKNOWN = -1  # in place of weights that are not read yet
 _TOKEN = defer_regex(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
 _UNSPACED = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _USER = defer_regex(r"^(?:the )?user(?= |'s)('s| is| has| was| wants to be| )", re.IGNORECASE)
@@ -315,9 +314,8 @@ def rate_classes(text: str) -> Chances:
 
 @lru_cache(maxsize=256)  # a learned sentence is judged when it is said and when it is saved
 def _rate(text: str) -> Chances:
-    head, weights = _load_weights()
-    places = find_places(text)
-    total = weights.add_up(places)
+    head, places = _load_weights()[0], find_places(text)
+    total = _add_up(places)
     sums = struct.unpack(f"<{MODELS}I", total.to_bytes(_BYTES * MODELS, "little"))
     # The root of the number of features, since long sentences would be overconfident otherwise.
     root, zero = sqrt(len(places) or 1), _ZERO * len(places)
@@ -397,37 +395,25 @@ def _hash_pieces(word: str) -> frozenset[int]:
     return frozenset(map(_hash_feature, _list_pieces(word)))
 
 
-class _Weights:
-    """Weights of all models for each place, as one number with the bytes of a sum for each model.
-
-    Args:
-        content: The weights of each place, a byte for each model.
-    """
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._known = [_UNKNOWN] * PLACES  # a list is closer together in memory than a mapping
-
-    def add_up(self, places: Collection[int]) -> int:
-        """Return the sum of the numbers of some places."""
-        numbers = [*map(self._known.__getitem__, places)]
-        if _UNKNOWN in numbers:
-            numbers = [*map(self._get_number, places)]
-        return sum(numbers)
-
-    def _get_number(self, place: int) -> int:
-        if self._known[place] == _UNKNOWN:
-            spaced = bytearray(_BYTES * MODELS)
-            spaced[::_BYTES] = self._content[place * MODELS : (place + 1) * MODELS]
-            self._known[place] = int.from_bytes(spaced, "little")
-        return self._known[place]
-
-
 @cache
-def _load_weights() -> tuple[tuple[float, ...], _Weights]:
-    """Return the numbers of the head, and the weights."""
+def _load_weights() -> tuple[tuple[float, ...], bytes, list[int]]:
+    """Return the numbers of the head, the weights as they are stored, and the number of each place (see `_add_up`)."""
     content = pkgutil.get_data(__package__, FILE) or b""
-    return HEAD.unpack_from(content), _Weights(content[HEAD.size :])
+    return HEAD.unpack_from(content), content[HEAD.size :], [-1] * PLACES
+
+
+def _add_up(places: Collection[int]) -> int:
+    """Return the sum of the weights of all models, as one number with the bytes of a sum for each model.
+
+    The numbers of places are kept in a list, which is closer together in memory than a mapping.
+    """
+    _, content, known = _load_weights()
+    if -1 in (numbers := [*map(known.__getitem__, places)]):
+        for place in [place for place in places if known[place] < 0]:
+            weights = content[place * MODELS : (place + 1) * MODELS]
+            known[place] = int.from_bytes(bytes(_BYTES - 1).join(map(bytes, zip(weights))), "little")
+        numbers = [*map(known.__getitem__, places)]
+    return sum(numbers)
 
 
 # -- until when ------------------------------------------------------------------------------------------
