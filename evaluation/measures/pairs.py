@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evaluation.measures.questions import Persona, read_personas
 from evaluation.output import check_output_file, print_table, write_json
-from reverie.domain.similarity.pair_model import is_parallel, judge_pair, list_thresholds
+from reverie.domain.similarity.pair_model import judge_pair, list_thresholds
 from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER, Embedder
 from reverie.memory import Memory
@@ -99,8 +99,8 @@ def judge_labelled(file: Path) -> PairCounts:
     for row in rows:
         is_replaced = row.get("expect") == "ends"
         counts.replaced += is_replaced
-        chance = judge_pair(row["old"], row["new"]).replaces
-        if chance >= thresholds["ends"] and not is_parallel(row["old"], row["new"]):
+        chance = judge_pair(row["old"], row["new"])
+        if chance >= thresholds["ends"]:
             counts.ended[not is_replaced] += 1
             if not is_replaced:
                 counts.mistakes.append((row["old"], row["new"]))

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,7 +21,6 @@ from reverie.domain.record import ORIGINS, STANDING, Record
 from reverie.domain.similarity.pair_model import (
     PairContext,
     is_comparable,
-    is_parallel,
     judge_pair,
     list_thresholds,
     rank_similar,
@@ -243,12 +242,11 @@ class PairJudge:
 
     def _settle(self, old: Record, new: Record, similar: _Similar, changes: dict[str, Change]) -> None:
         """Add the change of an older record if a newer one replaces it, or may have."""
-        if old.kind == new.kind == "task_state" and is_parallel(old.content, new.content):
-            return  # two plans of two days
         _, cosine, context = similar
-        chance = judge_pair(old.content, new.content, cosine, context).replaces
+        context = context._replace(days=(get_start(new) - get_start(old)) / timedelta(days=1))
+        chance = judge_pair(old.content, new.content, cosine, context)
         thresholds = list_thresholds(with_vectors=cosine is not None)
-        if chance >= thresholds["ends"] and not is_parallel(old.content, new.content):
+        if chance >= thresholds["ends"]:
             valid_to = max(get_start(new), old.valid_from or get_start(new))
             _add(changes, old, replace(old, replaced_by=new.id, valid_to=valid_to, perhaps_replaced_by=""))
         elif chance >= thresholds["marks"]:

@@ -200,7 +200,7 @@ def judge_candidates(
     """Return the decision on every candidate before its tokens are considered, best first, and whether any answers.
 
     A candidate that is in the prompt already, in whatever part, answers too. Records that no longer hold are allowed if
-    the question is about the past.
+    the question is about the past, or has a word of theirs that what has replaced them does not have.
 
     Args:
         given: The input of the pack.
@@ -294,10 +294,18 @@ def _find_obstacle(hit: Hit, given: PackInput, *, past: bool) -> Verdict | None:
         return "untrusted"
     if hit.record is not None and not (
         (is_valid_at(hit.record, given.now) and not has_ended(hit.record, given.now))
-        or (past and has_ended(hit.record, given.now))
+        or (has_ended(hit.record, given.now) and (past or _tells_more(hit, given)))
     ):
         return "does not hold now"
     return None if hit.content.strip() else "empty"
+
+
+def _tells_more(hit: Hit, given: PackInput) -> bool:
+    """Return whether an ended record has a content word of the message that what has replaced it does not have."""
+    mark = given.marks.get(hit.id, "")
+    return bool(mark) and not _list_named(given.query).intersection(tokenize(hit.content)) <= {
+        *tokenize(mark)
+    }
 
 
 def _is_mere_reply(hit: Hit) -> bool:
@@ -315,8 +323,11 @@ def _mentions_message(given: PackInput) -> bool:
         if entry.live(given.now)
     ]
     texts += [turn.content for turn in given.replay if turn.position < given.now_at]
-    words = {word for word in tokenize(given.query) if len(word) >= _SHORTEST_NAMED} - STOP_WORDS
-    return any(not words.isdisjoint(tokenize(text)) for text in texts)
+    return any(not _list_named(given.query).isdisjoint(tokenize(text)) for text in texts)
+
+
+def _list_named(message: str) -> set[str]:
+    return {word for word in tokenize(message) if len(word) >= _SHORTEST_NAMED} - STOP_WORDS
 
 
 @lru_cache(maxsize=256)  # the pages and the replayed turns are in every prompt

@@ -308,7 +308,7 @@ def measure_change(newer: str, older: str) -> float:
         return 1.0
     if not (is_comparable(older) and is_comparable(newer)):
         return 0.0
-    return chance if (chance := judge_pair(older, newer).replaces) >= _SURE else 0.0
+    return chance if (chance := judge_pair(older, newer)) >= _SURE else 0.0
 
 
 def may_replace(
@@ -326,7 +326,7 @@ def may_replace(
         return changes or not lacks_number(one.content, other.content)
     if not (changes and is_comparable(one.content) and is_comparable(other.content)):
         return False
-    return judge_pair(other.content, one.content).replaces >= _LIKELY
+    return judge_pair(other.content, one.content) >= _LIKELY
 
 
 def lacks_number(newer: str, older: str) -> bool:

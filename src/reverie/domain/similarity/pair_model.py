@@ -1,9 +1,9 @@
-"""Whether a newer record repeats an older one, replaces it, or both hold, as fitted probabilities.
+"""Whether a newer record replaces an older one, as a fitted probability.
 
 `scripts/fit_pairs.py` fits the model to labelled pairs and to the records of invented people. Its parts are words that
 tell a change (`cues`) and boosted decision trees over a few measures of the two texts. It reads no meaning: a
 probability is only as good as the pairs that it was fitted to, so callers act at thresholds that were set on whole
-memories (`ENDS`, `MARKS`).
+memories (`list_thresholds`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from reverie.domain.text.tokenizer import find_language, tokenize
 
 _TYPICAL_RARITY = 0.85
 _LEAST_RECORDS = 40  # in a smaller memory each word would count as common
+_LEAST_DAYS = 1 / 24  # what is saved within an hour may be of any age
 
 LONGEST = 45
 """Most words of a text that is compared; longer texts have several subjects."""
@@ -43,18 +44,6 @@ _FORMER = defer_regex(
 )
 
 
-class PairChances(NamedTuple):
-    """Probabilities of an older and a newer record; the rest of 1 is the probability that both hold.
-
-    Attributes:
-        repeats: That the newer one says the same.
-        replaces: That the older one no longer holds.
-    """
-
-    repeats: float
-    replaces: float
-
-
 class PairContext(NamedTuple):
     """How an older record compares with the other records that are similar to the newer one.
 
@@ -66,6 +55,7 @@ class PairContext(NamedTuple):
         nearness: Sum of the weights of shared words, by the root of the number of the older one's words.
         rarity: Weight of the rarest shared word, 0 to 1: 1 for a word that only the newer record has.
         has_same_category: Whether both have the same category.
+        days: Days from the older one to the newer one; less than an hour counts as 0, as if it is not known.
     """
 
     place: int = 0
@@ -73,6 +63,7 @@ class PairContext(NamedTuple):
     nearness: float = -1.0
     rarity: float = _TYPICAL_RARITY
     has_same_category: bool = True
+    days: float = 0.0
 
 
 class _Text(NamedTuple):
@@ -204,6 +195,7 @@ def measure_pair(
         context.has_same_category,
         _find_place(one.topics, {*one.topics}.difference(other.topics)),
         _find_place(other.topics, one.topics),
+        context.days if context.days >= _LEAST_DAYS else 0.0,
         *(() if likeness is None else (likeness,)),
     ]
 
@@ -222,8 +214,8 @@ def judge_pair(
     new: str,
     likeness: float | None = None,
     context: PairContext = PairContext(),  # noqa: B008 - immutable
-) -> PairChances:
-    """Return the probabilities of two texts; both are 0 for texts on two subjects.
+) -> float:
+    """Return the probability that the older of two texts no longer holds; 0 for texts on two subjects.
 
     Texts on one subject share a word besides function words and dates. They also share another one, or half of those of
     one text, or the newer one tells of a change.
@@ -234,19 +226,20 @@ def judge_pair(
         likeness: Cosine of their vectors; None without vectors.
         context: How the older one compares with others.
     """
-    if not _is_one_subject(_read(old), _read(new)):
-        return PairChances(0.0, 0.0)
+    if not is_one_subject(old, new):
+        return 0.0
     model = _load()["words" if likeness is None else "vectors"]
-    measures = measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness, context)
-    repeats, replaces = (_compute_chance(model[name], measures) for name in ("repeats", "replaces"))
-    total = max(1.0, repeats + replaces)
-    return PairChances(repeats / total, replaces / total)
+    return compute_chance(
+        model["trees"], measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness, context)
+    )
 
 
-def _is_one_subject(old: _Text, new: _Text) -> bool:
-    topics = {word for word in old.topics if word in new.topics and not tells_of_change(word)}
-    is_half = 2 * len(topics) >= min(len(old.topics), len(new.topics))
-    return bool(topics) and (is_half or new.is_change or len(old.content & new.content) > 1)
+def is_one_subject(old: str, new: str) -> bool:
+    """Return whether two texts share a word that tells a subject, and are not on two subjects; see `judge_pair`."""
+    one, other = _read(old), _read(new)
+    topics = {word for word in one.topics if word in other.topics and not tells_of_change(word)}
+    is_half = 2 * len(topics) >= min(len(one.topics), len(other.topics))
+    return bool(topics) and (is_half or other.is_change or len(one.content & other.content) > 1)
 
 
 def score_cues(old: str, new: str, weights: Mapping[str, float]) -> float:
@@ -254,24 +247,10 @@ def score_cues(old: str, new: str, weights: Mapping[str, float]) -> float:
     return sum(weights.get(cue, 0.0) for cue in list_cues(old, new))
 
 
-def is_parallel(old: str, new: str) -> bool:
-    """Return whether two texts differ in several places of one sentence, as those on two different subjects do.
-
-    >>> is_parallel("Petra leads the data team", "Yusuf leads the design team now")
-    True
-    >>> is_parallel("Petra leads the data team", "Yusuf leads the data team now")
-    False
-    """
-    from difflib import SequenceMatcher  # here: only likely changes need it
-
-    matcher = SequenceMatcher(None, _read(old).words, _read(new).words, autojunk=False)
-    return sum(name == "replace" for name, *_ in matcher.get_opcodes()) > 1
-
-
-def _compute_chance(model: Mapping[str, Any], measures: Sequence[float]) -> float:
+def compute_chance(trees: Sequence[Any], measures: Sequence[float]) -> float:
     """Return the probability of boosted trees: lists of nodes, [measure, threshold, left, right] or a value."""
-    total = float(model["start"])
-    for tree in model["trees"]:
+    total = 0.0
+    for tree in trees:
         node = tree[0]
         while isinstance(node, list):
             node = tree[node[2] if measures[node[0]] <= node[1] else node[3]]
