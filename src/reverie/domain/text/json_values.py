@@ -53,13 +53,13 @@ def to_json_value(value: Any) -> Any:
     """
     if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, datetime):
-        return format_time(value)
+    if type(value) is tuple:  # before what takes longer to tell, for lists of many records
+        return [to_json_value(each) for each in value]
     if isinstance(value, date):
-        return value.isoformat()
+        return format_time(value) if isinstance(value, datetime) else value.isoformat()
     if isinstance(value, Mapping):
         return {str(name): to_json_value(each) for name, each in value.items()}
-    if type(value) is not tuple and is_dataclass(value):  # tuples first, for lists of many records
+    if is_dataclass(value):
         return value.to_dict() if hasattr(value, "to_dict") else to_json_object(value)
     return [to_json_value(each) for each in value] if isinstance(value, Iterable) else str(value)
 

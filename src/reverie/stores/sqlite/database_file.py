@@ -10,13 +10,13 @@ import contextlib
 import errno
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable, build_os_error
 from reverie.stores.forks import using_connections
 from reverie.stores.sqlite.reading import CORRUPT, build_uri, translate_error
+from reverie.stores.sqlite.scrubbing import quiesce
 
 APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
@@ -28,7 +28,6 @@ PASSAGES = Path("index", "passages")
 """Folder of the derived database, in that of a memory."""
 
 _PATIENCE_S = 10.0
-_PAUSE_S = 0.02
 _COMPANIONS = ("-wal", "-shm", "-journal")
 _NO_LINKS = {
     errno.EPERM, errno.EACCES, errno.EINVAL, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV,
@@ -324,27 +323,14 @@ def _open_quiesced(path: Path) -> Iterator[sqlite3.Connection | None]:
     """Open the file with an empty log and locked for writing; yield None if it is too damaged to be opened."""
     with _open_connection(build_uri(path, "mode=rw")) as file:
         try:
-            _quiesce_file(file, path)
+            is_quiet = quiesce(file, path, _PATIENCE_S)
         except (sqlite3.DatabaseError, UnicodeError) as error:
             if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF not in CORRUPT:
                 raise
             yield None
         else:
+            if not is_quiet:
+                raise StoreUnavailable(
+                    f"{str(path)!r} is in use: others kept reading or writing it; end them and try again"
+                )
             yield file
-
-
-def _quiesce_file(file: sqlite3.Connection, path: Path) -> None:
-    log = path.with_name(f"{path.name}-wal")
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        file.execute("BEGIN IMMEDIATE")
-        # Between the two somebody else may have written, or be reading what is in the log.
-        if not log.exists() or log.stat().st_size == 0:
-            return
-        file.execute("ROLLBACK")
-        if time.monotonic() > deadline:
-            raise StoreUnavailable(
-                f"{str(path)!r} is in use: others kept reading or writing it; end them and try again"
-            )
-        time.sleep(_PAUSE_S)

@@ -19,7 +19,6 @@ from reverie.stores.forks import using_connections
 from reverie.stores.sqlite.reading import build_uri
 
 _ATTEMPT_S = 0.05
-_EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 _PAGES = 256  # read at once
 _MOST_HANDLES = 64
 _HEADER_BYTES = {
@@ -29,6 +28,7 @@ _HEADER_BYTES = {
     13: 8,
 }  # by the kind of a page of a tree; the first has that of the file instead
 _MOST_BYTES = 1 << 37  # beyond, the number of the next overflow page can look like a kind
+_EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 _handles: dict[tuple[int, int], int] = {}
 """Open files by device and inode. None is closed: that would drop all locks of this process on the file (POSIX)."""
@@ -47,54 +47,58 @@ def scrub_file(path: Path, patience: float) -> bool:
         sqlite3.Error: the file cannot be used.
         StoreUnavailable: the disk refuses.
     """
-    until = time.monotonic() + patience
     uri = build_uri(path, "mode=rw")
     with (
         using_connections(),
         translate_os_errors(f"free space of {str(path)!r} cannot be overwritten"),
         closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_ATTEMPT_S)) as file,
     ):
-        file.execute("PRAGMA temp_store = FILE")  # a copy of the whole content may not fit into memory
-        while not _try_once(file, path):
-            if time.monotonic() > until:
-                return False
-            time.sleep(_ATTEMPT_S)
-    return True
-
-
-def _try_once(file: sqlite3.Connection, path: Path) -> bool:
-    log = path.with_name(f"{path.name}-wal")
-    try:
         size, pages, free, version = (
             file.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_size", "page_count", "freelist_count", "user_version")
         )
         handle = _get_handle(path) if size * pages < _MOST_BYTES else None
-        if handle is None or free * 4 >= pages:
-            file.execute(_EMPTY_LOG).fetchone()
+        is_written_anew = handle is None or free * 4 >= pages
+        if is_written_anew and quiesce(file, path, patience):
+            file.execute("PRAGMA temp_store = FILE")  # a copy of the whole content may not fit into memory
             _write_anew(file, is_needed=handle is None)
-        file.execute(_EMPTY_LOG).fetchone()
-        file.execute("BEGIN IMMEDIATE")
-        # Between the two somebody else may have written, or be reading what is in the log.
-        is_empty = not log.exists() or log.stat().st_size == 0
-        if is_empty and handle is not None:
+        if not quiesce(file, path, patience):
+            return False
+        if handle is not None:
             _clear_gaps(handle, size)
             # A change, for which all drop the pages that they hold in memory, before they could write them again.
             file.execute(f"PRAGMA user_version = {version}")
         file.execute("COMMIT")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+    return True
+
+
+def quiesce(file: sqlite3.Connection, path: Path, patience: float) -> bool:
+    """Begin to write to a file with an empty log; return False if others prevented that for `patience` seconds."""
+    log, until = path.with_name(f"{path.name}-wal"), time.monotonic() + patience
+    while True:
+        try:
+            file.execute(_EMPTY_LOG).fetchone()
+            file.execute("BEGIN IMMEDIATE")
+            # Between the two somebody else may have written, or be reading what is in the log.
+            if not log.exists() or log.stat().st_size == 0:
+                return True
+            file.execute("ROLLBACK")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+        if time.monotonic() > until:
             return False
-        raise
-    return is_empty
+        time.sleep(_ATTEMPT_S)
 
 
 def _write_anew(file: sqlite3.Connection, *, is_needed: bool) -> None:
+    """Write a file anew, after the end of its transaction. Unless it has to be, it may stay as large as it is."""
+    file.execute("ROLLBACK")
     try:
         file.execute("VACUUM")
     except sqlite3.OperationalError as error:
-        if is_needed or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_FULL:
-            raise  # without room for a copy, the file stays as large as it is
+        if is_needed or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL):
+            raise
 
 
 def _get_handle(path: Path) -> int | None:
@@ -104,11 +108,9 @@ def _get_handle(path: Path) -> int | None:
     for held, handle in list(_handles.items()):
         if held != place and os.fstat(handle).st_nlink == 0 and _handles.pop(held, None) is not None:
             os.close(handle)  # nobody else can open it any more
-    if place not in _handles:
-        if len(_handles) >= _MOST_HANDLES:
-            return None
+    if place not in _handles and len(_handles) < _MOST_HANDLES:
         _handles[place] = os.open(path, os.O_RDWR)
-    return _handles[place]
+    return _handles.get(place)
 
 
 def _clear_gaps(handle: int, size: int) -> None:
