@@ -66,7 +66,7 @@ def is_self_contained(sentence: str) -> bool:
 
 
 _FENCE = defer_regex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-_PASSAGE = defer_regex(r"[\"“„«](?=[^\"“”«»\n]*[.!?]\s+\w)[^\"“”«»\n]*[\"”“»]")
+_PASSAGE = defer_regex(r"[\"“„«»](?=[^\"“”«»\n]*[.!?]\s+\w)[^\"“”«»\n]*[\"”“»«]")
 """A quotation of several sentences."""
 
 _NO_PROSE = defer_regex(
@@ -120,7 +120,7 @@ def _is_abbreviated(sentence: str) -> bool:
 
 
 _CODE = defer_regex(r"`[^`\n]*`")
-_QUOTED = defer_regex(r"[\"“„«][^\"“”«»\n]*[\"”“»]|(?<!\w)'[^'\n]{3,}'(?!\w)")
+_QUOTED = defer_regex(r"[\"“„«»][^\"“”«»\n]*[\"”“»«]|(?<!\w)'[^'\n]{3,}'(?!\w)")
 _APOSTROPHE = str.maketrans("’‘ʼ", "'''")
 
 

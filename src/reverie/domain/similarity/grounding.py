@@ -24,7 +24,7 @@ ANCHORED_SHARE = 0.4
 
 _WORD = defer_regex(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _MARKER = defer_regex(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
-_QUOTATION = defer_regex(r"[\"“„«]([^\"“”„«»\n]{3,300})[\"“”»]")
+_QUOTATION = defer_regex(r"[\"“„«»]([^\"“”„«»\n]{3,300})[\"“”»«]")
 _NAME = defer_regex(r"(?<=[\w,] )[A-Z][^\W\d_]{2,}")
 _BEGINNING = 4  # letters of a name that are compared: "Ghanaian" and "Ghana" are the same
 _NUMBER = defer_regex(r"\S*\d\S*")
@@ -104,7 +104,7 @@ def find_unsaid(
     text = _MARKER.sub("", statement, count=1)
     if replaced:
         evidence = [*evidence, Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)]
-    said, words = _join_evidence(evidence)
+    said, _ = _join_evidence(evidence)
     around, known = _join_evidence([*evidence, *context])
     missing = _list_unknown_values(text, said, around, evidence, zone) or _list_unknown_names(
         text, around, known
@@ -112,7 +112,7 @@ def find_unsaid(
     if missing or (reason := _find_changed_negation(text, said)):
         return _say_missing(missing) or reason
     own = extract_content(text)
-    unknown = [word for word in own if not is_among(word, words)]
+    unknown = [word for word in own if not is_among(word, known)]
     is_known = len(own) - len(unknown) >= max(
         least * len(own), not find_dates(text, _SOME_DAY, relative=False)
     )
