@@ -55,8 +55,8 @@ _MORNING = timedelta(hours=8)
 _BETWEEN_CONVERSATIONS = timedelta(hours=2)
 _NIGHT = timedelta(hours=27)
 _COLUMNS = (
-    "month", "thinking", "answers", "share", "outdated", "false records", "in prompts", "junk", "tokens",
-    "changing", "lines", "alike", "a conversation", "a night", "tokens read", "written",
+    "month", "thinking", "answers", "share", "outdated", "replaced", "wrongly", "false records", "in prompts", "junk",
+    "tokens", "changing", "lines", "alike", "a conversation", "a night", "tokens read", "written",
 )  # fmt: skip
 _SESSION = re.compile(r"session:chat:(\d+)-(\d+)")
 _LINE = re.compile(r"^- \[[0-9a-f]{12}\][^:]*: (.*)$", re.MULTILINE)
@@ -99,6 +99,9 @@ class MonthFigures:
         changing: Tokens of the part of each that changes with the message.
         records: Live records.
         false_records: Those that are false.
+        updates: Facts that replace one of which records tell.
+        replaced: Those of them after which all such records are ended, or marked as perhaps outdated.
+        wrongly_ended: Records that are ended and tell of no fact that another one replaces.
         junk: Those that share fewer than two words with every fact of their conversation. Of 113 sentences that
             somebody judged, this agrees with 94.
         false_lines: Lines with a false statement in all prompts.
@@ -118,6 +121,9 @@ class MonthFigures:
     changing: list[int] = field(default_factory=list)
     records: int = 0
     false_records: list[str] = field(default_factory=list)
+    updates: int = 0
+    replaced: int = 0
+    wrongly_ended: list[str] = field(default_factory=list)
     junk: int = 0
     false_lines: int = 0
     lines: int = 0
@@ -149,6 +155,9 @@ class MonthFigures:
             "changing_per_prompt": self.mean_changing,
             "records": self.records,
             "false_records": self.false_records,
+            "updates": self.updates,
+            "replaced": self.replaced,
+            "wrongly_ended": self.wrongly_ended,
             "junk": self.junk,
             "false_lines": self.false_lines,
             "lines": self.lines,
@@ -407,6 +416,16 @@ def _judge_records(
     figures.false_records = (
         [] if model is None else [each.content for each in records if each.content in model.false]
     )
+    olds = [fact for fact in month.facts if any(fact["id"] == each["ends"] for each in month.facts)]
+    for old in olds:
+        tellers = [record for record in records if _tells(record, old)]
+        figures.updates += bool(tellers)
+        figures.replaced += bool(tellers) and all(
+            each.replaced_by or each.perhaps_replaced_by for each in tellers
+        )
+    figures.wrongly_ended = [
+        each.content for each in records if each.replaced_by and not any(_tells(each, old) for old in olds)
+    ]
     for record in records:
         where = _SESSION.fullmatch(record.source)
         facts = [
@@ -415,6 +434,15 @@ def _judge_records(
             if where is None or where.groups() == (str(fact["day"]), str(fact["conversation"]))
         ]
         figures.junk += _says_nothing(record.content, facts)
+
+
+def _tells(record: Record, fact: Mapping[str, Any]) -> bool:
+    """Return whether a record has a fact, or was said in its conversation with half of its words."""
+    own = extract_content(fact["content"])
+    is_said = record.source == f"session:chat:{fact['day']}-{fact['conversation']}"
+    return record.content == fact["content"] or (
+        is_said and 2 * len(own & extract_content(record.content)) >= len(own)
+    )
 
 
 def _says_nothing(text: str, facts: Sequence[Mapping[str, Any]]) -> bool:
@@ -497,6 +525,8 @@ def _format_row(name: str, figures: MonthFigures) -> tuple[str, ...]:
         f"{len(figures.answered)}/{figures.questions}",
         f"{len(figures.answered) / max(1, figures.questions):.3f}",
         str(len(figures.outdated)),
+        f"{figures.replaced}/{figures.updates}",
+        f"{len(figures.wrongly_ended)}",
         f"{len(figures.false_records)}",
         f"{figures.false_lines}",
         f"{figures.junk}/{figures.records}",

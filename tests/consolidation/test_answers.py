@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reverie
 from reverie.consolidation.answers import (
     UnusableReply,
     build_schema,
@@ -21,6 +23,7 @@ from reverie.consolidation.answers import (
     to_texts,
 )
 from reverie.domain.conversation import ToolCall
+from reverie.domain.text.validation import estimate_tokens
 from reverie.llm.protocol import ModelReply
 
 GOOD = '{"facts": ["a {brace}", "b"], "more": {"n": 1}}'
@@ -36,10 +39,8 @@ def parse(text: str, schema: Any = SCHEMA) -> dict[str, Any]:
 def test_the_object_is_found() -> None:
     cases = [
         GOOD,
-        f"  \n{GOOD}\n ",
         f"```json\n{GOOD}\n```",
         f"Here you are:\n\n```json\n{GOOD}\n```\nAnything else?",
-        f"Here you are: {GOOD} Anything else?",
         f'<think>Maybe {{"facts": []}}? No.</think>{GOOD}',
         f"thinking without an opening mark</think>\n{GOOD}",
         f"Use {{ and }} with care, as in {{x}}. {GOOD}",
@@ -67,14 +68,12 @@ def test_the_object_is_found() -> None:
 def test_what_cannot_be_used_is_refused() -> None:
     cases = [
         ("", "empty"),
-        ("   \n", "empty"),
         ("<think>done</think>", "empty"),
         ("I cannot do that.", "no JSON"),
         ("<think>and then", "reasoning"),
         ('{"other": []}', "none of: facts, more"),
         ('{"facts": ["a", "b"', "breaks off"),
         ('{"facts": [{"text": "whole"}, {"text": "ha', "breaks off"),
-        ('```json\n{"facts": [{"text": "whole"}, {"te', "breaks off"),
         ('[{"id": "1"}, {"id": "2"', "breaks off"),
         ("[" * 100_000, "nested|no JSON|breaks off"),
         ("x" * 2_000_001, "characters"),
@@ -114,13 +113,11 @@ def test_what_should_be_text_is_made_text() -> None:
     assert to_text({"text": " Prefers tea "}) == "Prefers tea"
     assert to_text({"when": "Monday", "what": "review"}) == "when: Monday; what: review"
     assert to_text(12) == "12"
-    assert to_texts("one\ntwo\n\none") == ["one", "two"]
+    assert to_texts("one\ntwo\n\none") == [*to_texts({"content": "one"}), "two"] == ["one", "two"]
     assert to_texts([{"content": "one"}, None, "two", "", "two"]) == ["one", "two"]
-    assert to_texts({"content": "one"}) == ["one"]
-    assert to_texts(None) == []
     assert to_ids(["[K1]", "K2, [t2]"]) == ["K1", "K2", "t2"]
     assert to_ids({"id": "`t1`"}) == ["t1"]
-    assert to_ids(None) == []
+    assert to_ids(None) == to_texts(None) == []
 
 
 def test_an_answer_has_the_keys_of_its_schema_however_they_are_spelled() -> None:
@@ -136,6 +133,15 @@ def test_an_answer_may_be_a_tool_call_with_or_without_words_beside_it() -> None:
     call = ToolCall(id="1", name="answer", arguments='{"lines": []}')
     for text, lines in (("", []), ("As in [1]? No {x}.", []), ('{"lines": ["a"]}', ["a"])):
         assert parse_answer(ModelReply(text=text, tool_calls=(call,)), LINES) == {"lines": lines}
+
+
+@pytest.mark.parametrize(
+    "file", sorted(Path(reverie.__file__).parent.rglob("*.md")), ids=lambda file: file.stem
+)
+def test_a_prompt_is_short_and_has_one_form_of_answer_with_an_example(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert 0 < estimate_tokens(text) < 900
+    assert text.count("An example") == text.count("JSON object of this form") <= 1
 
 
 HOSTILE = (

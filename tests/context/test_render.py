@@ -25,7 +25,6 @@ def test_a_line_says_what_it_quotes() -> None:
 def test_long_content_is_cut_and_names_the_id_that_has_the_rest():
     line = render.render_record(record(0xABC, "word " * 400))
     assert line.endswith("… [cut: 799 of 2,000 characters of 000000000abc]")
-    assert len(line) < 900
 
 
 @given(st.lists(st.sampled_from(["vault", "noon", "other", "x" * 30]), min_size=1, max_size=600))
@@ -63,9 +62,7 @@ def test_of_a_long_record_the_passage_that_matched_is_shown():
     found = hit(record(1, text), 0.5, "spare", "key", "barometer")
     line = render.render_hit(found)
     assert "The spare key hangs behind the barometer" in line
-    assert len(line) < 450
+    assert len(found.passage) <= 300 < len(line) < 450
     assert f"characters of {record(1).id}]" in line
-    assert "The spare key hangs behind the barometer" in found.passage
-    assert len(found.passage) <= 300
-    assert found.to_dict()["passage"] == found.passage
+    assert "The spare key hangs behind the barometer" in found.passage == found.to_dict()["passage"]
     assert hit(record(1, "short")).passage == "short"
