@@ -1,10 +1,10 @@
 """Fit the models of sentences that `reverie.domain.intake` applies.
 
-Two softmax regressions over the same hashed features: of the classes of sentences, and of whether a sentence of a
-conversation is worth keeping. The weights are found by gradient descent (Adam, Kingma and Ba 2015) with a penalty on
-their squares, and rounded to 8 bits. A sentence whose class is known in part only, such as a fact of the people of
-`evaluation/training`, allows several classes: the sum of their probabilities is fitted. The result depends on the
-inputs only.
+A softmax regression of the classes of sentences, and a logistic one of whether a sentence of a conversation
+is worth keeping, over the same hashed features. The weights are found by gradient descent (Adam, Kingma and
+Ba 2015) with a penalty on their squares, and rounded to 4 bits. A sentence whose class is known in part only,
+such as a fact of the people of `evaluation/training`, allows several classes: the sum of their probabilities
+is fitted. The result depends on the inputs only.
 
 Then the gates of what is said are fitted, to sentences of conversations and with little weight to those that stand
 alone, by the same regression over signs that the models give: those of models that have not seen the person. The curves
@@ -27,7 +27,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from reverie.domain.intake import CLASSES, GATED, HEAD, PLACES, Chances, find_places, list_signs
+from reverie.domain.intake import (
+    CLASSES,
+    GATED,
+    HEAD,
+    MODELS,
+    PLACES,
+    ZERO,
+    Chances,
+    find_places,
+    list_signs,
+)
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 120
@@ -36,10 +46,13 @@ STEP = 0.08
 PENALTY = 0.03
 """Weight of the squares of the weights."""
 
-LEAST = {"conversation": 0.37, "reply": 0.36}
+LARGEST = 0.5
+"""Share of the largest weight of a model from which on weights are rounded to the same number."""
+
+LEAST = {"conversation": 0.62, "reply": 0.5}
 """Least probability of a sentence that is kept, by its door."""
 
-LEAST_RULE = 0.62
+LEAST_RULE = 0.7
 """Least probability of a rule in a conversation."""
 
 KEPT_ALONE, RULES_ALONE = 0.05, 0.5
@@ -131,44 +144,41 @@ def _read_lines(file: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, file.read_text("utf-8").splitlines())
 
 
-def fit(features: Any, allowed: Any, shares: Any) -> tuple[Any, Any]:
-    """Return the constants and the weights of a softmax regression.
+def fit(sentences: Sequence[Labelled]) -> tuple[Any, Any, Any]:
+    """Return the constants, the weights and their scales, of the classes and of whether a sentence is worth keeping.
 
-    Args:
-        features: The features of each sentence, a sparse matrix.
-        allowed: For each sentence and class, whether it may have it.
-        shares: Weight of each sentence.
+    A weight is a whole number of 4 bits, in units of its model's scale.
     """
+    features = _count_features(sentences)
     across = features.T.tocsr()
-    weights: Any = np.zeros((PLACES + 1, allowed.shape[1]), np.float32)  # the last are the constants
+    allowed = np.asarray([[name in item.classes for name in CLASSES] for item in sentences])
+    shares = np.asarray([item.share if item.classes else 0 for item in sentences], np.float32)[:, None]
+    is_kept = np.asarray([bool(item.is_kept) for item in sentences], np.float32)
+    worths = np.asarray(
+        [0 if item.is_kept is None else WORTH_SAID if item.person else 1 for item in sentences], np.float32
+    )
+    weights: Any = np.zeros((PLACES + 1, MODELS), np.float32)  # the last are the constants
     mean, square = np.zeros_like(weights), np.zeros_like(weights)
     for number in range(1, ROUNDS + 1):
-        chances = _softmax(features @ weights[:PLACES] + weights[PLACES])
+        scores = features @ weights[:PLACES] + weights[PLACES]
+        chances = _softmax(scores[:, :-1])
         wanted = np.where(allowed, chances, 0)
-        error = (chances - wanted / (wanted.sum(1, keepdims=True) + 1e-12)) * shares[:, None]
+        error = np.empty_like(scores)
+        error[:, :-1] = (chances - wanted / (wanted.sum(1, keepdims=True) + 1e-12)) * shares
+        error[:, -1] = (1 / (1 + np.exp(-scores[:, -1])) - is_kept) * worths
         slope = np.concatenate([across @ error + PENALTY * weights[:PLACES], [error.sum(0)]])
-        mean = 0.9 * mean + 0.1 * slope
-        square = 0.999 * square + 0.001 * slope**2
+        mean *= 0.9
+        mean += 0.1 * slope
+        square *= 0.999
+        square += 0.001 * slope**2
         weights -= STEP * (mean / (1 - 0.9**number)) / (np.sqrt(square / (1 - 0.999**number)) + 1e-8)
-    return weights[PLACES], weights[:PLACES]
+    scales = LARGEST * np.abs(weights[:PLACES]).max(0) / (ZERO - 1)
+    return weights[PLACES], np.clip(np.rint(weights[:PLACES] / scales), -ZERO, ZERO - 1), scales
 
 
 def _softmax(scores: Any) -> Any:
     powers = np.exp(scores - scores.max(1, keepdims=True))
     return powers / powers.sum(1, keepdims=True)
-
-
-def fit_both(sentences: Sequence[Labelled]) -> tuple[Any, Any]:
-    """Return the constants and the weights of the classes, and of whether a sentence is worth keeping."""
-    of_class = [item for item in sentences if item.classes]
-    of_worth = [item for item in sentences if item.is_kept is not None]
-    allowed = np.asarray([[name in item.classes for name in CLASSES] for item in of_class])
-    is_kept = np.asarray([[not item.is_kept, item.is_kept] for item in of_worth])
-    shares = np.asarray([item.share for item in of_class], np.float32)
-    worths = np.asarray([WORTH_SAID if item.person else 1 for item in of_worth], np.float32)
-    constants, weights = fit(_count_features(of_class), allowed, shares)
-    two, of_two = fit(_count_features(of_worth), is_kept, worths)
-    return np.append(constants, two[1] - two[0]), np.column_stack([weights, of_two[:, 1] - of_two[:, 0]])
 
 
 def _count_features(sentences: Sequence[Labelled]) -> Any:
@@ -186,9 +196,9 @@ def rate_unseen(sentences: Sequence[Labelled]) -> Any:
     signs: dict[int, tuple[float, ...]] = {}
     for part in range(PARTS):
         others = [item for item in sentences if parts.get(item.group) != part]
-        constants, weights = fit_both(others)
+        constants, weights, scales = fit(others)
         own = [number for number, item in enumerate(sentences) if parts.get(item.group) == part]
-        scores = _count_features([sentences[number] for number in own]) @ weights + constants
+        scores = _count_features([sentences[number] for number in own]) @ (weights * scales) + constants
         classes, worths = _softmax(scores[:, :-1]), 1 / (1 + np.exp(-scores[:, -1]))
         for number, row, worth in zip(own, classes.tolist(), worths.tolist(), strict=True):
             text = sentences[number].text
@@ -246,11 +256,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "evaluation")
     options = parser.parse_args()
     sentences = list(read_sentences(options.data))
-    constants, weights = fit_both(sentences)
-    scales = np.abs(weights).max(0) / 127
-    rounded = (np.rint(weights / scales) + 128).astype(np.uint8)
+    constants, weights, scales = fit(sentences)
+    halves = np.pad(weights + ZERO, ((0, 0), (0, MODELS % 2))).astype(np.uint8)
+    packed = halves[:, ::2] << 4 | halves[:, 1::2]
     gates = np.concatenate(list(fit_gates(sentences)))
-    options.output.write_bytes(HEAD.pack(*constants, *scales, *gates) + rounded.tobytes())
+    options.output.write_bytes(HEAD.pack(*constants, *scales, *gates) + packed.tobytes())
 
 
 if __name__ == "__main__":

@@ -244,7 +244,7 @@ class RuleLearner:
                     continue
                 door: Door = "reply" if turn.position else "conversation"
                 given = classify(sentence, origin=turn.origin, at=turn.at, zone=self._zone, door=door)
-                kind = find_failure(sentence) or given.kind
+                kind = given.kind and (find_failure(sentence) or given.kind)
                 if kind is None or (exchange.saved and kind == "fact"):
                     continue
                 tags, references = self._extract_tags_and_references(sentence)

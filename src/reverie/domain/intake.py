@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
+from itertools import combinations_with_replacement, starmap
 from math import exp, log, sqrt
 from operator import mul
 from types import MappingProxyType
@@ -66,13 +67,13 @@ _STANDING_CLASSES = ("rule", "health", "preference")
 LONGEST = 400
 """Characters of a text that is one statement; longer ones are stored as facts."""
 
-MIN_STANDING = 0.37
+MIN_STANDING = 0.33
 """Least probability of a rule, preference or fact about health at a save, where a missed rule is dear."""
 
 MARGIN = 0.1
 """By how much the probability of another class may be larger."""
 
-MIN_PLAN = 0.7
+MIN_PLAN = 0.65
 """Least share of a plan among the kinds of a sentence, for one that matters until the day that it names."""
 
 MIN_OTHER_KIND = 0.3
@@ -190,8 +191,7 @@ def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
     if door != "save":
         signs = list_signs(text, chances)
         start = 2 * (MODELS + SIGN_COUNT * GATED.index(door))
-        head = _load_weights()[0]
-        kept, rule = (sum(map(mul, signs, head[at:])) for at in (start, start + SIGN_COUNT))
+        kept, rule = (sum(map(mul, signs, _load_weights()[0][at:])) for at in (start, start + SIGN_COUNT))
         if rule >= 0:
             return _describe(standing, sure)
         if kept < 0:
@@ -206,7 +206,7 @@ def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
     """Return what tells whether a sentence of a conversation is worth keeping, after a constant.
 
     That is: whether it reads like it, like something of the moment, and like a rule; how much it says, how many names
-    and numbers it has, and whether the writer is in it.
+    and numbers it has, whether the writer is in it, and the products of four of these.
     """
     classes, worth = chances.classes, chances.worth
     words, forms = _split_words(text)
@@ -216,7 +216,8 @@ def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
     standing = log((sure + 0.01) / (1.01 - sure))
     size, names = log(1 + chances.size), min(4, forms.count("X") + forms.count("#"))
     likely = (log(classes[name] + 0.001) for name in CLASSES)
-    return 1.0, kept, passing, standing, size, names, _has_writer(words), *likely
+    pairs = combinations_with_replacement((kept, passing, size, names), 2)
+    return 1.0, kept, passing, standing, size, names, _has_writer(words), *likely, *starmap(mul, pairs)
 
 
 def _describe(name: str, chance: float) -> tuple[Kind, str]:
@@ -253,21 +254,26 @@ def concerns_health(text: str) -> bool:
 # -- the models ------------------------------------------------------------------------------------------
 
 FILE = "intake.bin"
-PLACES = 38_912
-"""Number of hashed features; each has a weight of 8 bits for each model."""
+PLACES = 75_000
+"""Number of hashed features; each has a weight of 4 bits for each model."""
 
 MODELS = len(CLASSES) + 1
 """Number of models: one for each class, and one that says whether a sentence is worth keeping."""
 
-SIGN_COUNT = 7 + len(CLASSES)
+SIGN_COUNT = 7 + len(CLASSES) + 10
 GATED: tuple[Door, ...] = ("conversation", "reply")
 """Doors with two gates, of what is kept and of rules; a sentence passes if its weighted signs are not below zero."""
 
 HEAD = struct.Struct(f"<{2 * MODELS + 2 * len(GATED) * SIGN_COUNT}f")
 """The constant of each model, then what its weights are multiplied with, then the weights of the signs in the gates."""
 
-_BYTES = 4  # of the sum of one model
-_ZERO = 128  # a weight of zero, as it is stored
+_BYTES = 2  # of the sum of one model
+_SPACED = [bytes((each >> 4, 0, each & 15, 0)) for each in range(256)]
+"""The two weights of each byte, with room for their sums."""
+
+ZERO = 8
+"""A weight of zero, as it is stored."""
+
 _TOKEN = defer_regex(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
 _UNSPACED = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _USER = defer_regex(r"^(?:the )?user(?= |'s)('s| is| has| was| wants to be| )", re.IGNORECASE)
@@ -316,9 +322,9 @@ def rate_classes(text: str) -> Chances:
 def _rate(text: str) -> Chances:
     head, places = _load_weights()[0], find_places(text)
     total = _add_up(places)
-    sums = struct.unpack(f"<{MODELS}I", total.to_bytes(_BYTES * MODELS, "little"))
+    sums = struct.unpack_from(f"<{MODELS}H", total.to_bytes(_BYTES * (MODELS + 1), "little"))
     # The root of the number of features, since long sentences would be overconfident otherwise.
-    root, zero = sqrt(len(places) or 1), _ZERO * len(places)
+    root, zero = sqrt(len(places) or 1), ZERO * len(places)
     scores = [
         constant + scale * (value - zero) / root
         for constant, scale, value in zip(head[:MODELS], head[MODELS : 2 * MODELS], sums, strict=True)
@@ -344,7 +350,7 @@ def find_places(text: str) -> set[int]:
         f"p {is_own} {forms[0] if forms else ''} {second}",
         f"n {min(8, len(words) // 3)}",
     )
-    places = {*map(_hash_feature, whole), *_hash_runs("w", words, 2), *_hash_runs("f", forms, 4)}
+    places = {*map(_hash_feature, whole), *_hash_runs("w", words, 2), *_hash_runs("f", forms, 3)}
     places.update(*map(_hash_pieces, words))
     return places
 
@@ -408,10 +414,11 @@ def _add_up(places: Collection[int]) -> int:
     The numbers of places are kept in a list, which is closer together in memory than a mapping.
     """
     _, content, known = _load_weights()
+    size = MODELS // 2 + 1
     if -1 in (numbers := [*map(known.__getitem__, places)]):
         for place in [place for place in places if known[place] < 0]:
-            weights = content[place * MODELS : (place + 1) * MODELS]
-            known[place] = int.from_bytes(bytes(_BYTES - 1).join(map(bytes, zip(weights))), "little")
+            packed = content[place * size : (place + 1) * size]
+            known[place] = int.from_bytes(b"".join([_SPACED[each] for each in packed]), "little")
         numbers = [*map(known.__getitem__, places)]
     return sum(numbers)
 
