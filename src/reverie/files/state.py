@@ -34,7 +34,7 @@ from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, open_connection
 from reverie.stores.sqlite.database_file import remove_file
 from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
-from reverie.stores.sqlite.scrubbing import scrub_file
+from reverie.stores.sqlite.scrubbing import enter_file, leave_file, scrub_file
 
 FILES_DATABASE = "files.db"
 
@@ -155,6 +155,7 @@ class FileState:
         self._is_locked = False
         self._closed = False
         close_for_forks(self)
+        enter_file(self._path, self)
 
     @contextlib.contextmanager
     def lock(self, patience_s: float = 10.0) -> Iterator[FileState]:
@@ -225,6 +226,7 @@ class FileState:
         with self._lock:
             self._closed = True
             self._close_connection()
+            leave_file(self._path, self)
 
     # -- reading -----------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from reverie.stores.base import NestedChange
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, enter, leave, using_connections
 from reverie.stores.sqlite.reading import CASEFOLD, build_uri, translate_error
-from reverie.stores.sqlite.scrubbing import scrub_file
+from reverie.stores.sqlite.scrubbing import enter_file, leave_file, scrub_file
 
 _IDLE_READERS = 8
 _STATEMENTS = 256
@@ -100,6 +100,7 @@ class Connections:
         self._unchanging = _read_file_version(path) if is_read_only(path) else None
         self._own = _ProcessConnections()
         close_for_forks(self)
+        enter_file(path, self)
 
     @property
     def view(self) -> View | None:
@@ -244,6 +245,7 @@ class Connections:
         self._closed = True
         with self._own.writing, self._own.lock:
             self._own.close()
+        leave_file(self._path, self)
 
     def _borrow(self, own: _ProcessConnections) -> sqlite3.Connection:
         self._refuse_closed()

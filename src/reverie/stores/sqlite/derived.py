@@ -40,7 +40,7 @@ from reverie.stores.forks import close_for_forks, using_connections
 from reverie.stores.sqlite.connections import get_file_identity, keep_for_ever, open_connection
 from reverie.stores.sqlite.database_file import find_passages, make_folder, remove_file
 from reverie.stores.sqlite.reading import CORRUPT, SQLiteConditions, build_uri, pad_values
-from reverie.stores.sqlite.scrubbing import scrub_file
+from reverie.stores.sqlite.scrubbing import enter_file, leave_file, scrub_file
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import Store
@@ -126,6 +126,7 @@ class DerivedDatabase:
         self._followed = -1
         self._measures: dict[str, list[Row]] = {}  # by area, as of `_followed`
         close_for_forks(self)
+        enter_file(path or "", self)
 
     # -- following -----------------------------------------------------------------------------------------
 
@@ -279,6 +280,7 @@ class DerivedDatabase:
         """Close the file."""
         with self._lock:
             self._close()
+            leave_file(self._path or "", self)
 
     def _use(self, store: Store, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of work on the file, after all changes that this thread sees were analysed.

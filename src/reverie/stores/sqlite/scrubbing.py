@@ -13,6 +13,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from struct import Struct
+from weakref import WeakSet
 
 from reverie.domain.errors import translate_os_errors
 from reverie.stores.forks import using_connections
@@ -20,7 +21,6 @@ from reverie.stores.sqlite.reading import build_uri
 
 _ATTEMPT_S = 0.05
 _PAGES = 256  # read at once
-_MOST_HANDLES = 64
 _HEADER_BYTES = {
     2: 12,
     5: 12,
@@ -30,8 +30,25 @@ _HEADER_BYTES = {
 _MOST_BYTES = 1 << 37  # beyond, the number of the next overflow page can look like a kind
 _EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 
-_handles: dict[tuple[int, int], int] = {}
-"""Open files by device and inode. None is closed: that would drop all locks of this process on the file (POSIX)."""
+_users: dict[str, WeakSet[object]] = {}
+_handles: dict[str, int] = {}
+"""Files that are open beside SQLite. Closing one drops all locks of this process on it (POSIX)."""
+
+
+def enter_file(path: str | Path, user: object) -> None:
+    """Note who is going to have connections to a file."""
+    _users.setdefault(os.path.realpath(path), WeakSet()).add(user)
+
+
+def leave_file(path: str | Path, user: object) -> None:
+    """Note who has closed all connections to a file, and close what is open beside them if nobody else has any."""
+    users = _users.get(real := os.path.realpath(path))
+    if users is not None:
+        users.discard(user)
+    if not users:
+        _users.pop(real, None)
+        if (handle := _handles.pop(real, None)) is not None:
+            os.close(handle)
 
 
 def scrub_file(path: Path, patience: float) -> bool:
@@ -48,28 +65,26 @@ def scrub_file(path: Path, patience: float) -> bool:
         StoreUnavailable: the disk refuses.
     """
     uri = build_uri(path, "mode=rw")
-    with (
-        using_connections(),
-        translate_os_errors(f"free space of {str(path)!r} cannot be overwritten"),
-        closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_ATTEMPT_S)) as file,
-    ):
-        size, pages, free, version = (
-            file.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_size", "page_count", "freelist_count", "user_version")
-        )
-        handle = _get_handle(path) if size * pages < _MOST_BYTES else None
-        is_written_anew = handle is None or free * 4 >= pages
-        if is_written_anew and quiesce(file, path, patience):
-            file.execute("PRAGMA temp_store = FILE")  # a copy of the whole content may not fit into memory
-            _write_anew(file, is_needed=handle is None)
-        if not quiesce(file, path, patience):
-            return False
-        if handle is not None:
-            _clear_gaps(handle, size)
-            # A change, for which all drop the pages that they hold in memory, before they could write them again.
-            file.execute(f"PRAGMA user_version = {version}")
-        file.execute("COMMIT")
-    return True
+    with using_connections(), translate_os_errors(f"free space of {str(path)!r} cannot be overwritten"):
+        handle = _get_handle(path)
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_ATTEMPT_S)) as file:
+            size, pages, free, version = (
+                file.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_size", "page_count", "freelist_count", "user_version")
+            )
+            is_cleared = size * pages < _MOST_BYTES
+            if (not is_cleared or free * 4 >= pages) and quiesce(file, path, patience):
+                _write_anew(file, is_needed=not is_cleared)
+            if not quiesce(file, path, patience):
+                return False
+            if is_cleared:
+                if not os.path.samestat(os.fstat(handle), os.stat(path)):
+                    return False  # another file came into its place
+                _clear_gaps(handle, size)
+                # A change, for which all drop the pages that they hold in memory, before they could write them again.
+                file.execute(f"PRAGMA user_version = {version}")
+            file.execute("COMMIT")
+            return True
 
 
 def quiesce(file: sqlite3.Connection, path: Path, patience: float) -> bool:
@@ -94,6 +109,7 @@ def quiesce(file: sqlite3.Connection, path: Path, patience: float) -> bool:
 def _write_anew(file: sqlite3.Connection, *, is_needed: bool) -> None:
     """Write a file anew, after the end of its transaction. Unless it has to be, it may stay as large as it is."""
     file.execute("ROLLBACK")
+    file.execute("PRAGMA temp_store = FILE")  # a copy of the whole content may not fit into memory
     try:
         file.execute("VACUUM")
     except sqlite3.OperationalError as error:
@@ -101,28 +117,29 @@ def _write_anew(file: sqlite3.Connection, *, is_needed: bool) -> None:
             raise
 
 
-def _get_handle(path: Path) -> int | None:
-    """Return a file descriptor that stays open; None if too many are."""
-    status = os.stat(path)
-    place = status.st_dev, status.st_ino
-    for held, handle in list(_handles.items()):
-        if held != place and os.fstat(handle).st_nlink == 0 and _handles.pop(held, None) is not None:
-            os.close(handle)  # nobody else can open it any more
-    if place not in _handles and len(_handles) < _MOST_HANDLES:
-        _handles[place] = os.open(path, os.O_RDWR)
-    return _handles.get(place)
+def _get_handle(path: Path) -> int:
+    """Return a file descriptor that stays open as long as others use the file."""
+    handle = _handles.get(real := os.path.realpath(path))
+    if handle is not None and not os.path.samestat(os.fstat(handle), os.stat(path)):
+        os.close(_handles.pop(real))  # of a file that was replaced
+        handle = None
+    if handle is None:
+        handle = _handles[real] = os.open(path, os.O_RDWR)
+    return handle
 
 
 def _clear_gaps(handle: int, size: int) -> None:
     headers, is_changed, start = Struct(f">B2xHH{size - 7}x"), False, 0
     while data := os.pread(handle, _PAGES * size, start):
-        for number, (kind, cells, content) in enumerate(headers.iter_unpack(data)):
+        if not (whole := len(data) - len(data) % size):
+            break
+        for number, (kind, cells, content) in enumerate(headers.iter_unpack(data[:whole])):
             if (header := _HEADER_BYTES.get(kind)) is None:
                 continue
             gap, end = number * size + header + 2 * cells, number * size + (content or 1 << 16)
-            if data[gap:end].strip(b"\0"):
+            if end <= (number + 1) * size and data[gap:end].strip(b"\0"):
                 os.pwrite(handle, bytes(end - gap), start + gap)
                 is_changed = True
-        start += len(data)
+        start += whole
     if is_changed:
         os.fsync(handle)
