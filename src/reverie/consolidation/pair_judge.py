@@ -18,6 +18,7 @@ from reverie.domain.errors import Conflict, StoreError, translate_os_errors
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import ORIGINS, STANDING, Record
+from reverie.domain.similarity.grounding import extract_content, is_among
 from reverie.domain.similarity.pair_model import (
     PairContext,
     is_comparable,
@@ -172,6 +173,8 @@ class PairJudge:
         for old in list(self._get(self._store.citing([name]), changes)):
             if old.perhaps_replaced_by == name or (is_gone and old.replaced_by == name):
                 self._unlink(old, changes)
+            elif old.replaced_by == name and old.references:
+                self._mark_tellers(old, changes)
         record = next(iter(self._get([name], changes)), None)
         if record is None or not _is_compared(record, record.scope, now):
             return
@@ -184,6 +187,15 @@ class PairJudge:
                 old, new = (other, record) if is_newer else (record, other)
                 if _may_replace(old, new, now):
                     self._settle(old, new, similar, changes)
+
+    def _mark_tellers(self, ended: Record, changes: dict[str, Change]) -> None:
+        """Add the marks of the other records from the turns of a replaced one that have half of its words."""
+        words = extract_content(ended.content)
+        for other in list(self._get(self._store.citing(ended.references), changes)):
+            own = extract_content(other.content)
+            is_live = not (other.archived or other.replaced_by or other.id == ended.replaced_by)
+            if is_live and 2 * sum(is_among(word, own) for word in words) >= len(words):
+                _add(changes, other, replace(other, perhaps_replaced_by=ended.replaced_by))
 
     def _find_similar(self, record: Record, key: int, now: datetime) -> list[_Similar]:
         """Return the nearest comparable records of the same scope by words, then by vectors."""

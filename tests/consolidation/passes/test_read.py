@@ -242,31 +242,20 @@ def test_a_change_that_a_rule_has_learned_already_ends_what_it_changes(model: _M
 
 
 def test_changes_ends_and_drops_take_effect_once_they_are_verified(memory: Memory, model: _Model) -> None:
-    memory.save("Ana works at Acme", kind="fact")
+    told = "At Acme they have a mill, and Ana likes her works there"
+    said = (memory.session("cli:0").add("user", told).id,)
+    memory.save("Ana works at Acme", kind="fact", references=said)
+    beside = memory.save(told, kind="fact", references=said).record.id
     memory.save("Ben rents a garage in Bern", kind="fact")
-    talk(
-        memory, "Ana has left Acme, she works at Borealis now. And Ben gave up his garage in Bern.", "I see."
-    )
-    labels = {}
-
-    def read(request: ModelRequest) -> dict[str, Any]:
-        for line in request.messages[-1].content.splitlines():
-            if line.startswith("[K"):
-                labels[line.partition(") ")[2]] = line[1:3]
-        return {
-            "history": "",
-            "change": [{"record": labels["Ana works at Acme"], **row("Ana works at Borealis now.")}],
-            "end": [{"record": labels["Ben rents a garage in Bern"], "turns": ["T1"]}],
-        }
-
-    original = model.answer
-
-    def answer(request: ModelRequest, *, on_text: object = None) -> ModelReply:
-        if request.purpose == "read":
-            return ModelReply(text=json.dumps(read(request)))
-        return original(request)
-
-    model.answer = answer  # type: ignore[method-assign]
+    moved = "Ana has left Acme, she works at Borealis now. And Ben gave up his garage in Bern."
+    talk(memory, moved, "I see.")
+    memory.dreams.run_window("cli:1", "read")
+    labels = {line[5:].partition(") ")[2]: line[1:3] for line in model.prompts("read")[-1].splitlines()}
+    talk(memory, moved, "I see.")
+    model.answer_read["change"] = [
+        {"record": labels["Ana works at Acme"], **row("Ana works at Borealis now.")}
+    ]
+    model.answer_read["end"] = [{"record": labels["Ben rents a garage in Bern"], "turns": ["T1"]}]
     memory.dreams.run_window("cli:1", "read")
     assert all(record.valid_to is None for record in memory.list())
     model.true = {"Ana works at Borealis now.", "No longer true: Ben rents a garage in Bern"}
@@ -274,6 +263,8 @@ def test_changes_ends_and_drops_take_effect_once_they_are_verified(memory: Memor
     ended = {record.content: record.replaced_by for record in memory.list() if record.valid_to is not None}
     new = next(record for record in memory.list() if record.content == "Ana works at Borealis now.")
     assert ended == {"Ana works at Acme": new.id, "Ben rents a garage in Bern": ""}
+    memory.dreams.judge_pending()
+    assert memory.get(beside).perhaps_replaced_by == new.id
 
 
 def test_a_no_of_the_user_is_shown_with_what_it_answers(memory: Memory, model: _Model) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta, tzinfo
-from itertools import accumulate
 from typing import Any
 
 from reverie.consolidation.answers import (
@@ -471,15 +470,13 @@ def _read_kind(text: str, content: str) -> Kind:
 # -- paragraphs of HISTORY.md ------------------------------------------------------------------------------
 
 _LONGEST_PARAGRAPH = 4_000
-_LONGEST_SAID = 400
-_LONGEST_ANSWER = 160
-_LONGEST_TOLD = 1_500
+_LONGEST_TOLD = {"user": 400, "assistant": 160}  # characters of a message
 _FEW_WORDS = 2  # of a message that tells nothing
 _STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 
 
 def build_headline(turns: Sequence[Turn]) -> str:
-    """Return what was said in turns, by rule: `message → answer / message → answer`, as far as the room goes.
+    """Return what was said in turns, by rule: `message → answer / message → answer`.
 
     Only trusted turns are quoted. A message of few words, such as "Thanks!" or "OK.", tells nothing.
 
@@ -489,24 +486,19 @@ def build_headline(turns: Sequence[Turn]) -> str:
     exchanges: list[list[str]] = []
     first = ""
     for turn in turns:
-        text = " ".join(turn.content.split())
+        text = _cut(" ".join(turn.content.split()), _LONGEST_TOLD.get(turn.role, 1))
         if turn.origin in UNTRUSTED:
             continue
-        if turn.role == "user":
-            first = first or _cut(text, _LONGEST_SAID)
+        first = first or (text if turn.role == "user" else "")
         if len(tokenize(text)) <= _FEW_WORDS:
             continue
         if turn.role == "user":
-            exchanges.append([_cut(text, _LONGEST_SAID)])
+            exchanges.append([text])
         elif turn.role == "assistant" and exchanges and len(exchanges[-1]) == 1:
-            exchanges[-1].append(_cut(text, _LONGEST_ANSWER))
+            exchanges[-1].append(text)
     if not exchanges:
         return first or f"{len(turns)} messages."
-    told = list(map(ANSWER_MARK.join, exchanges))
-    ends = [*accumulate(map(len, told))]
-    fitting = max(1, sum(end <= _LONGEST_TOLD for end in ends))
-    told[fitting:] = [f"… and {len(told) - fitting} more"] if fitting < len(told) else []
-    return EXCHANGE_MARK.join(told)
+    return EXCHANGE_MARK.join(map(ANSWER_MARK.join, exchanges))
 
 
 def stamp_paragraph(text: str, at: datetime) -> str:
