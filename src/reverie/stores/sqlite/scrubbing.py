@@ -28,7 +28,6 @@ _HEADER_BYTES = {
     13: 8,
 }  # by the kind of a page of a tree; the first has that of the file instead
 _MOST_BYTES = 1 << 37  # beyond, the number of the next overflow page can look like a kind
-_EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 _users: dict[str, WeakSet[object]] = {}
 _handles: dict[str, int] = {}
@@ -42,13 +41,12 @@ def enter_file(path: str | Path, user: object) -> None:
 
 def leave_file(path: str | Path, user: object) -> None:
     """Note who has closed all connections to a file, and close what is open beside them if nobody else has any."""
-    users = _users.get(real := os.path.realpath(path))
-    if users is not None:
-        users.discard(user)
+    users = _users.get(real := os.path.realpath(path), WeakSet())
+    users.discard(user)
     if not users:
         _users.pop(real, None)
-        if (handle := _handles.pop(real, None)) is not None:
-            os.close(handle)
+        if real in _handles:
+            os.close(_handles.pop(real))
 
 
 def scrub_file(path: Path, patience: float) -> bool:
@@ -92,7 +90,7 @@ def quiesce(file: sqlite3.Connection, path: Path, patience: float) -> bool:
     log, until = path.with_name(f"{path.name}-wal"), time.monotonic() + patience
     while True:
         try:
-            file.execute(_EMPTY_LOG).fetchone()
+            file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             file.execute("BEGIN IMMEDIATE")
             # Between the two somebody else may have written, or be reading what is in the log.
             if not log.exists() or log.stat().st_size == 0:
@@ -120,26 +118,22 @@ def _write_anew(file: sqlite3.Connection, *, is_needed: bool) -> None:
 def _get_handle(path: Path) -> int:
     """Return a file descriptor that stays open as long as others use the file."""
     handle = _handles.get(real := os.path.realpath(path))
-    if handle is not None and not os.path.samestat(os.fstat(handle), os.stat(path)):
+    if handle is not None and os.path.samestat(os.fstat(handle), os.stat(path)):
+        return handle
+    if handle is not None:
         os.close(_handles.pop(real))  # of a file that was replaced
-        handle = None
-    if handle is None:
-        handle = _handles[real] = os.open(path, os.O_RDWR)
-    return handle
+    return _handles.setdefault(real, os.open(path, os.O_RDWR))
 
 
 def _clear_gaps(handle: int, size: int) -> None:
-    headers, is_changed, start = Struct(f">B2xHH{size - 7}x"), False, 0
+    headers, start = Struct(f">B2xHH{size - 7}x"), 0
     while data := os.pread(handle, _PAGES * size, start):
         if not (whole := len(data) - len(data) % size):
             break
         for number, (kind, cells, content) in enumerate(headers.iter_unpack(data[:whole])):
-            if (header := _HEADER_BYTES.get(kind)) is None:
-                continue
-            gap, end = number * size + header + 2 * cells, number * size + (content or 1 << 16)
-            if end <= (number + 1) * size and data[gap:end].strip(b"\0"):
+            page, after = number * size, (number + 1) * size
+            gap, end = page + _HEADER_BYTES.get(kind, size) + 2 * cells, page + (content or 1 << 16)
+            if end <= after and data[gap:end].strip(b"\0"):
                 os.pwrite(handle, bytes(end - gap), start + gap)
-                is_changed = True
         start += whole
-    if is_changed:
-        os.fsync(handle)
+    os.fsync(handle)
