@@ -117,7 +117,7 @@ PERHAPS_HEADER = "Perhaps related:"
 STANDING_HEADER = "Preferences and rules (from long-term memory):"
 """Header of the records in every prompt."""
 
-TURNS_HEADER = "Recalled from past conversations (quoted):"
+TURNS_HEADER = "From past conversations (quoted):"
 WORKING_HEADER = (
     "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):"
 )
