@@ -103,7 +103,8 @@ def main(arguments: Sequence[str]) -> int:
         )
         for language, words in lists.items()
     }
-    table = {word: list(neighbours) for word, neighbours in RelatedWords(options.english).items()}
+    english = RelatedWords(options.english)
+    table = {word: list(english.get(word)) for word in english.words()}
     add_languages(table, lists, by_language)
     options.output.write_bytes(pack_table(table))
     sys.stdout.write(f"{len(table):,} words, {sum(map(len, table.values())):,} neighbours\n")

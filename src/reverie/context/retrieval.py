@@ -30,15 +30,11 @@ LONG_TERM_HEADER = "## Long-term Memory"
 TODAY_HEADER = "## Today's Notes"
 RECENT_HEADER = "## Recent Context"
 
-LONGEST_QUESTION = 200
-"""Characters of the user's words in a note (golemcore)."""
+LONGEST_QUESTION = 200  # characters of the user's words in a note (golemcore)
+LONGEST_ANSWER = 300  # characters of the assistant's words in a note (golemcore)
 
-LONGEST_ANSWER = 300
-"""Characters of the assistant's words in a note (golemcore)."""
-
+# Largest age of a noted exchange. An import of old chats should not make hundreds of notes; its turns are searchable.
 FRESH = timedelta(days=1)
-"""Largest age of a noted exchange. An import of a year of old chats should not make hundreds of notes; its turns are
-searchable."""
 
 _LINE_END = defer_regex(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _DOUBTED = f" ({escaping.NOT_CONFIRMED})"
@@ -210,9 +206,9 @@ def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_c
 # -- retrieval ------------------------------------------------------------------------------------
 
 
-LONGEST_QUERY = 2_000
-"""Characters of a query from a message; of a longer message, the first and the last thousand."""
-
+LONGEST_QUERY = (
+    2_000  # characters of a query from a message; of a longer one, the first and the last thousand
+)
 _POOL = 20  # hits, of which the gate chooses
 _MOST_STANDING = 100  # records, of which the most important go into the prompt
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
@@ -264,10 +260,8 @@ def retrieve(
     hits = recaller.recall(query, allowed=allowed, limit=_POOL, exclude=exclude)
     if len(hits) >= _POOL and sum(hit.is_trusted for hit in hits) < settings.recall_limit:
         for only in (
-            replace(allowed, origins=_TRUSTED),
-            replace(allowed, roles=_SPEAKING),
-            replace(allowed, roles=("user",)),
-        ):
+            replace(allowed, origins=_TRUSTED), replace(allowed, roles=_SPEAKING), replace(allowed, roles=("user",)),
+        ):  # fmt: skip
             hits += recaller.recall(query, allowed=only, limit=settings.recall_limit, exclude=exclude)
         hits = sorted({hit.id: hit for hit in hits}.values(), key=lambda hit: -hit.score)
     return hits

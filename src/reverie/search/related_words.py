@@ -71,14 +71,13 @@ class RelatedWords:
         """
         return self._table.get(word)
 
-    def items(self) -> Iterator[tuple[str, Neighbours]]:
-        """Yield every word of the table with its related words.
+    def words(self) -> Iterator[str]:
+        """Return every word of the table, in the order of their UTF-8 bytes.
 
-        >>> sum(1 for word, _ in RelatedWords().items() if word == "doctor")
+        >>> sum(word == "doctor" for word in RelatedWords().words())
         1
         """
-        for word in self._table.words():
-            yield word, self._table.get(word)
+        return self._table.words()
 
     def split_unspaced(self, run: str) -> tuple[str, ...]:
         """Return the words in a run of a script without spaces: the longest known one at each place.

@@ -22,7 +22,7 @@ from reverie.search.ranking import RankedPassage
 from reverie.search.scoring import Score
 
 _LEAST = 1e-6
-_WHOLE = 0.9  # of the question's weight
+_WHOLE = 0.9  # of the question's weight: no record stands before a turn that has it
 
 
 class Quantities(NamedTuple):
@@ -80,16 +80,12 @@ def compute_scores(candidates: Sequence[Candidate]) -> list[float]:
     totals = (settings.constant + settings.scale * sum(map(mul, settings.weights, each)) for each in measured)
     scores = [1.0 / (1.0 + exp(-total)) for total in totals]
     turns = [each for each in candidates if each[0].thread is not None]
-    least = min((score.total for _, ranked, score in turns if _is_whole(ranked)), default=1.0)
+    whole = [(_WHOLE * sum(each.reason.scale.weights), each, score) for _, each, score in turns]
+    least = min((score.total for share, each, score in whole if _sum_literal(each) >= share), default=1.0)
     return [
         max(new, score.total) if passage.thread is not None and score.total >= least else new
         for new, (passage, _, score) in zip(scores, candidates, strict=True)
     ]
-
-
-def _is_whole(ranked: RankedPassage) -> bool:
-    """Return whether a turn itself has practically the whole question, so that no record is to stand before it."""
-    return _sum_literal(ranked) >= _WHOLE * sum(ranked.reason.scale.weights)
 
 
 def _sum_literal(ranked: RankedPassage) -> float:
