@@ -245,12 +245,11 @@ def judge_candidates(
             elif (teller := _find_teller(hit, told)) is not None:
                 verdict = "says the same"
                 choices[teller] = _add_mark(choices[teller], mark)
-            elif compute_worth(hit, chance, missing, cost) < limits.worth:
+            elif compute_worth(hit, chance, missing, cost) < limits.worth or _is_mere_reply(hit):
                 verdict = "weak"
             elif chance < least:
-                is_shown = perhaps < MAX_PERHAPS_RELATED and not _is_mere_reply(hit)
-                verdict = "perhaps related" if is_shown else "weak"
-                perhaps += is_shown
+                verdict = "perhaps related" if perhaps < MAX_PERHAPS_RELATED else "weak"
+                perhaps += verdict == "perhaps related"
         is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
         if verdict in _ANSWERING and not (mark or is_list or recent):
             missing *= 1.0 - chance
@@ -325,10 +324,14 @@ def _tells_more(hit: Hit, given: PackInput) -> bool:
 
 
 def _is_mere_reply(hit: Hit) -> bool:
-    """Return whether a hit is a reply of few words, such as "Will do.", without a word of the message."""
-    if hit.turn is None or hit.turn.role != "assistant" or hit.explanation.evidence.get("words"):
+    """Return whether a turn is a reply of few words, such as "Will do.", with no word of the message.
+
+    Of a user, it is one word with no word of the message in the turns around, which it would answer.
+    """
+    evidence = hit.explanation.evidence
+    if hit.turn is None or evidence.get("words") or (hit.turn.role == "user" and evidence.get("neighbours")):
         return False
-    return len(tokenize(hit.content)) <= _LONGEST_REPLY
+    return len(tokenize(hit.content)) <= (1 if hit.turn.role == "user" else _LONGEST_REPLY)
 
 
 def _mentions_message(given: PackInput) -> bool:
