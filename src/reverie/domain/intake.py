@@ -73,13 +73,13 @@ MIN_STANDING = 0.33
 MARGIN = 0.1
 """By how much the probability of another class may be larger."""
 
-MIN_PLAN = 0.65
+MIN_PLAN = 0.6
 """Least share of a plan among the kinds of a sentence, for one that matters until the day that it names."""
 
 MIN_OTHER_KIND = 0.3
 """Least probability of another kind than a fact at a save."""
 
-MIN_KIND_SAID = 0.5
+MIN_KIND_SAID = 0.35
 """Least probability of another kind than a fact in a conversation, if the sentence is worth keeping."""
 
 
@@ -196,7 +196,7 @@ def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
             return _describe(standing, sure)
         if kept < 0:
             return None, f"it is not worth keeping ({chances.worth:.2f})"
-        return _describe(other if share >= MIN_KIND_SAID else "fact", chances.worth)
+        return _describe(other if others[other] >= MIN_KIND_SAID else "fact", chances.worth)
     if sure / total >= max(MIN_STANDING, share - MARGIN):
         return _describe(standing, sure / total)
     return _describe(other, share) if share >= MIN_OTHER_KIND else ("fact", "it states something")

@@ -763,7 +763,7 @@ def test_each_project_has_a_memory_of_its_own_and_sees_what_is_everybody_s(
         (tmp_path / name / "src").mkdir()
     atlas, borealis = str(tmp_path / "atlas" / "src"), str(tmp_path / "borealis")
     with Memory.open(folder) as memory:
-        memory.save("Redis is spoken of in British English")
+        memory.save("The Redis manual is in British English")
     tell("user-prompt", prompt="We decided to run Redis on port 6380.", cwd=atlas, scope="repository")
     tell("stop", last_assistant_message="Good.", cwd=atlas, scope="repository")
     here = tell("user-prompt", prompt="Redis?", cwd=atlas, scope="repository", session_id="two")
