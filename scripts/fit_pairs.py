@@ -38,6 +38,7 @@ from reverie.domain.text.tokenizer import tokenize  # noqa: E402
 TARGET = ROOT / "src" / "reverie" / "domain" / "similarity" / "pair_model.json"
 NEAREST = 5
 PARTS = 5
+SEEDS = {False: (1,), True: (0, 1)}  # of the models of which the mean is taken, without and with vectors
 LEAST_GROUPS = 3  # of labelled pairs that a cue occurs in
 ALONE = 0.3  # the weight of a pair that is no part of a memory
 PACES = (
@@ -157,6 +158,7 @@ def find_candidates(
         contexts = dict(ranked)
         last = pair_model.PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
         chosen = [number for number, _ in ranked[:NEAREST]]
+        nearness: dict[int, float] = {}
         if vectors is not None:
             nearness = {
                 number: float(vectors[text] @ vectors[facts[at][1]]) for number, at in enumerate(earlier)
@@ -164,7 +166,8 @@ def find_candidates(
             chosen += sorted(nearness, key=lambda number: -nearness[number])[:NEAREST]
         for number in dict.fromkeys(chosen):
             old, _, since = facts[earlier[number]]
-            yield old, name, contexts.get(number, last)._replace(days=day - since)
+            lag = max(nearness.values(), default=0.0) - nearness.get(number, 0.0)
+            yield old, name, contexts.get(number, last)._replace(days=day - since, lag=lag)
 
 
 # -- cues --------------------------------------------------------------------------------------------------
@@ -194,23 +197,26 @@ def fit_cues(examples: Sequence[Example]) -> dict[str, float]:
 # -- trees -------------------------------------------------------------------------------------------------
 
 
-def fit_trees(rows: Any, labels: Any, weights: Any) -> list[Any]:
-    """Return boosted trees for the logistic loss, as `pair_model.compute_chance` reads them."""
-    model = LGBMClassifier(
-        n_estimators=120, learning_rate=0.08, num_leaves=8, min_child_samples=15, reg_lambda=3.0,
-        subsample=0.8, subsample_freq=1, colsample_bytree=0.35, random_state=1, n_jobs=1, verbose=-1,
-    )  # fmt: skip
-    dumped = model.fit(rows, labels, sample_weight=weights).booster_.dump_model()
-    return [_flatten(each["tree_structure"], []) for each in dumped["tree_info"]]
+def fit_trees(rows: Any, labels: Any, weights: Any, seeds: Sequence[int]) -> list[Any]:
+    """Return the mean of boosted trees for the logistic loss, as `pair_model.compute_chance` reads them."""
+    trees = []
+    for seed in seeds:
+        model = LGBMClassifier(
+            n_estimators=120, learning_rate=0.08, num_leaves=8, min_child_samples=15, reg_lambda=3.0,
+            subsample=0.8, subsample_freq=1, colsample_bytree=0.35, random_state=seed, n_jobs=1, verbose=-1,
+        )  # fmt: skip
+        dumped = model.fit(rows, labels, sample_weight=weights).booster_.dump_model()
+        trees += [_flatten(each["tree_structure"], [], len(seeds)) for each in dumped["tree_info"]]
+    return trees
 
 
-def _flatten(node: Mapping[str, Any], tree: list[Any]) -> list[Any]:
+def _flatten(node: Mapping[str, Any], tree: list[Any], models: int) -> list[Any]:
     at = len(tree)
-    tree.append(round(float(node.get("leaf_value", 0.0)), 4))
+    tree.append(round(float(node.get("leaf_value", 0.0)) / models, 4))
     if "threshold" in node:
-        left = len(_flatten(node["left_child"], tree)) and at + 1
+        left = len(_flatten(node["left_child"], tree, models)) and at + 1
         right = len(tree)
-        _flatten(node["right_child"], tree)
+        _flatten(node["right_child"], tree, models)
         tree[at] = [node["split_feature"], round(float(node["threshold"]), 4), left, right]
     return tree
 
@@ -264,7 +270,7 @@ def fit_part(
         for each in labelled
         for label, share in _divide(each.label)
     ]
-    examples = [*halves, *natural]
+    examples, seeds = [*halves, *natural], SEEDS[vectors is not None]
     parts = split(examples)
     for_cues = [
         fit_cues([each for each, part in zip(examples, parts, strict=True) if part != own])
@@ -279,13 +285,13 @@ def fit_part(
     chances = np.zeros(len(examples))
     for own in range(PARTS):
         inside, others = parts == own, parts != own
-        trees = fit_trees(rows[others], labels[others], weights[others])
+        trees = fit_trees(rows[others], labels[others], weights[others], seeds)
         chances[inside] = [pair_model.compute_chance(trees, list(row)) for row in rows[inside]]
     chances *= [pair_model.is_one_subject(each.old, each.new) for each in examples]
     sys.stdout.write(f"{len(examples)} examples {'without' if vectors is None else 'with'} vectors\n")
     facts = len({(each.group, each.new) for each in natural})
     thresholds = choose_thresholds(chances[len(halves) :], labels[len(halves) :], facts)
-    return {"trees": fit_trees(rows, labels, weights), "thresholds": thresholds}
+    return {"trees": fit_trees(rows, labels, weights, seeds), "thresholds": thresholds}
 
 
 def _divide(label: str) -> list[tuple[str, float]]:

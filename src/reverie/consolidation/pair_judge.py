@@ -218,11 +218,13 @@ class PairJudge:
         contexts = {others[number]: each for number, each in rank_similar(words, texts, held, total)}
         last = PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
         chosen = [*list(contexts)[:NEAREST], *(other for other in nearest if other in found)]
+        first = max(found, key=lambda other: cosines.get(other, -1.0), default=key)
         similar = []
         for other in dict.fromkeys(chosen):
-            is_same = found[other].category == record.category
-            context = contexts.get(other, last)._replace(has_same_category=is_same)
-            similar.append((found[other], cosines.get(other), context))
+            cosine, is_same = cosines.get(other), found[other].category == record.category
+            lag = 0.0 if cosine is None else cosines[first] - cosine
+            context = contexts.get(other, last)._replace(has_same_category=is_same, lag=lag)
+            similar.append((found[other], cosine, context))
         return similar
 
     def _unlink_erased(self, changes: dict[str, Change]) -> None:

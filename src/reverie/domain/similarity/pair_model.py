@@ -55,6 +55,7 @@ class PairContext(NamedTuple):
         nearness: Sum of the weights of shared words, by the root of the number of the older one's words.
         rarity: Weight of the rarest shared word, 0 to 1: 1 for a word that only the newer record has.
         has_same_category: Whether both have the same category.
+        lag: How much less its cosine is than that of the record nearest to the newer one; 0 for the nearest.
         days: Days from the older one to the newer one; less than an hour counts as 0, as if it is not known.
     """
 
@@ -63,6 +64,7 @@ class PairContext(NamedTuple):
     nearness: float = -1.0
     rarity: float = _TYPICAL_RARITY
     has_same_category: bool = True
+    lag: float = 0.0
     days: float = 0.0
 
 
@@ -196,7 +198,7 @@ def measure_pair(
         _find_place(one.topics, {*one.topics}.difference(other.topics)),
         _find_place(other.topics, one.topics),
         context.days if context.days >= _LEAST_DAYS else 0.0,
-        *(() if likeness is None else (likeness,)),
+        *(() if likeness is None else (likeness, context.lag)),
     ]
 
 
