@@ -217,10 +217,9 @@ class PairJudge:
         texts = [set(tokenize(found[other].content)) for other in others]
         contexts = {others[number]: each for number, each in rank_similar(words, texts, held, total)}
         last = PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
-        chosen = [*list(contexts)[:NEAREST], *(other for other in nearest if other in found)]
         first = max(found, key=lambda other: cosines.get(other, -1.0), default=key)
         similar = []
-        for other in dict.fromkeys(chosen):
+        for other in dict.fromkeys((*list(contexts)[:NEAREST], *filter(found.__contains__, nearest))):
             cosine, is_same = cosines.get(other), found[other].category == record.category
             lag = 0.0 if cosine is None else cosines[first] - cosine
             context = contexts.get(other, last)._replace(has_same_category=is_same, lag=lag)
@@ -256,10 +255,9 @@ class PairJudge:
 
     def _settle(self, old: Record, new: Record, similar: _Similar, changes: dict[str, Change]) -> None:
         """Add the change of an older record if a newer one replaces it, or may have."""
-        _, cosine, context = similar
-        context = context._replace(days=(get_start(new) - get_start(old)) / timedelta(days=1))
-        chance = judge_pair(old.content, new.content, cosine, context)
-        thresholds = list_thresholds(with_vectors=cosine is not None)
+        context = similar[2]._replace(days=(get_start(new) - get_start(old)) / timedelta(days=1))
+        chance = judge_pair(old.content, new.content, similar[1], context)
+        thresholds = list_thresholds(with_vectors=similar[1] is not None)
         if chance >= thresholds["ends"]:
             valid_to = max(get_start(new), old.valid_from or get_start(new))
             _add(changes, old, replace(old, replaced_by=new.id, valid_to=valid_to, perhaps_replaced_by=""))

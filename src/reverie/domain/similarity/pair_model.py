@@ -231,9 +231,8 @@ def judge_pair(
     if not is_one_subject(old, new):
         return 0.0
     model = _load()["words" if likeness is None else "vectors"]
-    return compute_chance(
-        model["trees"], measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness, context)
-    )
+    cues = score_cues(old, new, _load()["cues"])
+    return compute_chance(model["trees"], measure_pair(old, new, cues, likeness, context))
 
 
 def is_one_subject(old: str, new: str) -> bool:
