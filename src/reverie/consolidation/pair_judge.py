@@ -192,9 +192,9 @@ class PairJudge:
         """Add the marks of the other records from the turns of a replaced one that have half of its words."""
         words = extract_content(ended.content)
         for other in list(self._get(self._store.citing(ended.references), changes)):
-            own = extract_content(other.content)
             is_live = not (other.archived or other.replaced_by or other.id == ended.replaced_by)
-            if is_live and 2 * sum(is_among(word, own) for word in words) >= len(words):
+            own = extract_content(other.content) if is_live else frozenset()
+            if 0 < len(words) <= 2 * sum(is_among(word, own) for word in words):
                 _add(changes, other, replace(other, perhaps_replaced_by=ended.replaced_by))
 
     def _find_similar(self, record: Record, key: int, now: datetime) -> list[_Similar]:
@@ -249,8 +249,7 @@ class PairJudge:
             if not isinstance(before, Record) or before.replaced_by != old.replaced_by:
                 if entry.actor != ACTOR:
                     break
-                valid_to = before.valid_to if isinstance(before, Record) else None
-                return replace(old, replaced_by="", valid_to=valid_to)
+                return replace(old, replaced_by="", valid_to=getattr(before, "valid_to", None))
         return old
 
     def _settle(self, old: Record, new: Record, similar: _Similar, changes: dict[str, Change]) -> None:

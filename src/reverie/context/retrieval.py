@@ -206,9 +206,7 @@ def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_c
 # -- retrieval ------------------------------------------------------------------------------------
 
 
-LONGEST_QUERY = (
-    2_000  # characters of a query from a message; of a longer one, the first and the last thousand
-)
+LONGEST_QUERY = 2_000  # characters; of a longer message, the first and the last thousand
 _POOL = 20  # hits, of which the gate chooses
 _MOST_STANDING = 100  # records, of which the most important go into the prompt
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)

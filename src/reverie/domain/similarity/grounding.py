@@ -249,9 +249,7 @@ def is_among(word: str, words: frozenset[str]) -> bool:
     if word in words or stem_word(word) in words:
         return True
     least = max(4, -(-len(word) * 6 // 10))
-    if any(letter.isdigit() for letter in word):
-        return False
-    return any(
+    return not any(map(str.isdigit, word)) and any(
         word[:least] == each[:least] and len(each) <= least + 3 for each in words if len(each) >= least
     )
 
