@@ -49,7 +49,7 @@ PENALTY = 0.03
 LARGEST = 0.5
 """Share of the largest weight of a model from which on weights are rounded to the same number."""
 
-LEAST = {"conversation": 0.58, "reply": 0.5}
+LEAST = {"conversation": 0.62, "reply": 0.5}
 """Least probability of a sentence that is kept, by its door."""
 
 LEAST_RULE = 0.7
