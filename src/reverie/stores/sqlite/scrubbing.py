@@ -21,12 +21,8 @@ from reverie.stores.sqlite.reading import build_uri
 
 _ATTEMPT_S = 0.05
 _PAGES = 256  # read at once
-_HEADER_BYTES = {
-    2: 12,
-    5: 12,
-    10: 8,
-    13: 8,
-}  # by the kind of a page of a tree; the first has that of the file instead
+# By the kind of a page of a tree. The first page begins with the header of the file instead.
+_HEADER_BYTES = {2: 12, 5: 12, 10: 8, 13: 8}
 _MOST_BYTES = 1 << 37  # beyond, the number of the next overflow page can look like a kind
 
 _users: dict[str, WeakSet[object]] = {}
