@@ -47,7 +47,7 @@ PACES = (
 )  # days between the facts of a memory without times: once it was filled at a time, once slowly
 PARTLY = 0.4  # how much a pair counts as a replacement of which a part of the older text still holds
 ENDED_WRONGLY = 0.015  # of the facts
-MARKED_WRONGLY = 0.055
+MARKED_WRONGLY = 0.045
 
 Fact = tuple[str, str, float]
 """The id of a fact, its text, and the day on which it was saved."""
