@@ -208,8 +208,9 @@ def judge_candidates(
     """
     today = given.now.date()
     past = asks_for_past(given.query) or any(day.end < today for day in find_dates(given.query, today))
-    limits = gate.choose_settings([hit for hit in given.candidates if hit.is_trusted])
-    least = limits.answers if _is_answered(given, chances, limits.known) else _NEVER
+    trusted = [hit for hit in given.candidates if hit.is_trusted]
+    limits = gate.choose_settings(trusted)
+    least = limits.answers if _is_answered(given, trusted, chances, limits.known) else _NEVER
     least = limits.related if is_list else least
     replayed_from = given.replay[0].position if given.replay else given.now_at
     around = _Around(
@@ -260,12 +261,10 @@ def judge_candidates(
     return choices, is_known or _mentions_message(given)
 
 
-def _is_answered(given: PackInput, chances: Mapping[str, float], known: float) -> bool:
-    trusted = [hit for hit in given.candidates if hit.is_trusted]
-    is_dated = (
-        bool(_find_asked_days(given.query, given.now.date())) and max(chances.values(), default=0.0) >= known
-    )
-    return is_dated or gate.is_answered(given.query, trusted, [chances[hit.id] for hit in trusted])
+def _is_answered(given: PackInput, hits: Sequence[Hit], chances: Mapping[str, float], known: float) -> bool:
+    if max(chances.values(), default=0.0) >= known and _find_asked_days(given.query, given.now.date()):
+        return True
+    return gate.is_answered(given.query, hits, [chances[hit.id] for hit in hits])
 
 
 def compute_worth(hit: Hit, chance: float, missing: float, tokens: int) -> float:
@@ -318,9 +317,8 @@ def _find_obstacle(hit: Hit, given: PackInput, *, past: bool) -> Verdict | None:
 def _tells_more(hit: Hit, given: PackInput) -> bool:
     """Return whether an ended record has a content word of the message that what has replaced it does not have."""
     mark = given.marks.get(hit.id, "")
-    return bool(mark) and not _list_named(given.query).intersection(tokenize(hit.content)) <= {
-        *tokenize(mark)
-    }
+    words = _list_named(given.query).intersection(tokenize(hit.content))
+    return bool(mark) and not words.issubset(tokenize(mark))
 
 
 def _is_mere_reply(hit: Hit) -> bool:
@@ -342,7 +340,8 @@ def _mentions_message(given: PackInput) -> bool:
         if entry.live(given.now)
     ]
     texts += [turn.content for turn in given.replay if turn.position < given.now_at]
-    return any(not _list_named(given.query).isdisjoint(tokenize(text)) for text in texts)
+    named = _list_named(given.query)
+    return any(not named.isdisjoint(tokenize(text)) for text in texts)
 
 
 def _list_named(message: str) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from math import exp, log
 from operator import mul
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING
 from reverie.search.hits import Hit
-from reverie.search.query import ParsedQuery, parse_query
+from reverie.search.query import ParsedQuery, QueryTerm, parse_query
 from reverie.search.related_words import RelatedWords, get_shares
 
 _NAME = defer_regex(r"(?<=[a-zß-ÿ,;:] )[A-ZÀ-ÖØ-Þ][\w'-]+|\b\w*\d[\w.-]*")
@@ -93,7 +93,7 @@ def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQu
         hits: The hits, best first.
         memories: Number of records and turns that were searched, 0 or more.
     """
-    names = {name.casefold() for name in _NAME.findall(message)}
+    names = _list_names(message)
     vectors = sorted((hit.explanation.evidence.get("vector", 0.0) for hit in hits), reverse=True)
     beside = sum(vectors[:_FIVE]) / max(1, len(vectors[:_FIVE]))
     best_coverage = max((hit.explanation.coverage for hit in hits), default=0.0)
@@ -112,10 +112,18 @@ def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQu
             turn=float(hit.turn is not None), beside_records=records if hit.turn is not None else 0.0,
             rule=why.evidence.get("rule", 0.0), standing=float(hit.kind in STANDING), length=log(1 + len(content) / 50),
             vector=vector, best_vector=vectors[0], gap=vector - beside,
-            missing=sum(name not in content for name in names) / max(1, len(names)), size=log(1 + memories),
+            missing=_measure_missing(names, content), size=log(1 + memories),
             told=told, told_coverage=told * why.coverage, told_relevance=told * log(relevance + 1e-3),
         ))  # fmt: skip
     return measured
+
+
+def _list_names(message: str) -> set[str]:
+    return {name.casefold() for name in _NAME.findall(message)}
+
+
+def _measure_missing(names: Collection[str], content: str) -> float:
+    return sum(name not in content for name in names) / max(1, len(names))
 
 
 # A value, or the place of a quantity, its limit, and the trees up to it and above it.
@@ -181,7 +189,11 @@ def wants_last_conversation(message: str) -> bool:
 
 def list_topics(query: ParsedQuery) -> list[str]:
     """Return the words of a question that say what it is about; function words do not."""
-    return [term.token for term in query.terms if term.kind == "word" and term.weight >= 1.0]
+    return [term.token for term in _find_topics(query)]
+
+
+def _find_topics(query: ParsedQuery) -> list[QueryTerm]:
+    return [term for term in query.terms if term.kind == "word" and term.weight >= 1.0]
 
 
 def choose_settings(hits: Sequence[Hit]) -> GateSettings:
@@ -211,7 +223,7 @@ def measure_question(message: str, hits: Sequence[Hit], chances: Sequence[float]
         chances: The chance that each answers, 0 to 1.
     """
     query = parse_query(message)
-    terms = [term for term in query.terms if term.kind == "word" and term.weight >= 1.0]
+    terms = _find_topics(query)
     shares = get_shares([term.token for term in terms], query.language)
     rarity = {term.token: -log(max(shares.get(term.token, 0.0), _RARE)) for term in terms}
     total = sum(rarity.values()) or 1.0
@@ -219,12 +231,11 @@ def measure_question(message: str, hits: Sequence[Hit], chances: Sequence[float]
     best, why = ranked[0][1], ranked[0][1].explanation
     odds = [min(max(chance, _MOST), 1.0 - _MOST) for chance, _ in ranked] + [_MOST]
     covered = dict.fromkeys(why.stands_for.values(), 0.7) | dict.fromkeys(why.matched, 1.0)
-    names = {name.casefold() for name in _NAME.findall(message)}
     return (
         log(odds[0] / (1.0 - odds[0])), log(odds[1] / (1.0 - odds[1])), sum(odds[:_FIVE]), odds[0] / sum(odds[:10]),
         max(hit.explanation.parts.get("relevance", 0.0) for hit in hits),
         max(hit.explanation.evidence.get("words", 0.0) for _, hit in ranked[:10]),
-        sum(name not in best.content.casefold() for name in names) / max(1, len(names)),
+        _measure_missing(_list_names(message), best.content.casefold()),
         log(1 + len(best.content)), log(1 + len(message.strip())), float(any(map(str.isdigit, message))),
         total / max(1, len(terms)),
         sum(rarity.get(word, 0.0) * share for word, share in covered.items()) / total,
