@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks.engines import ENGINES, Engine, is_installed
-from benchmarks.measure import Plan, measure_imports, measure_size
+from benchmarks.measure import Plan, measure_size, measure_starts
 from benchmarks.report import Results, find_origin, render_markdown, write_results
 
 SIZES = (1_000, 10_000, 100_000)
@@ -87,7 +87,7 @@ def main(
         )
         results = Results(
             sizes={size: measure_size(plan, size) for size in sizes},
-            imports=measure_imports(),
+            starts=measure_starts(print),
             absent=absent,
             settings={"questions": questions, "repeat": repeat, "seed": seed},
             origin=origin,

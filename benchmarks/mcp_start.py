@@ -71,6 +71,34 @@ def time_start(command: Sequence[str], env: dict[str, str]) -> Start:
     return Start(greeted, listed, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
 
 
+def measure(reference: str, times: int, records: int) -> dict[str, list[Start]]:
+    """Measure the starts of Reverie's server, and of a reference server in turns with it if one is named."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "memory")
+        with Memory.open(folder) as memory:
+            memory.save_many(
+                {"content": f"The train number {n} leaves at {n} o'clock"} for n in range(records)
+            )
+        env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        env["MEMORY_FILE_PATH"] = str(Path(name, "reference.json"))
+        servers = {"reverie": [*PROGRAM, "mcp", "--store", str(folder)]}
+        if reference:
+            servers["reference"] = [reference]
+        starts: dict[str, list[Start]] = {server: [] for server in servers}
+        for _ in range(times + 1):
+            for server, command in servers.items():
+                starts[server].append(time_start(command, env))
+    return {server: measured[1:] for server, measured in starts.items()}  # the first start compiles
+
+
+def compare_medians(starts: dict[str, list[Start]]) -> float:
+    """Return the median time until the list of tools, divided by that of the reference server."""
+    ours, theirs = (
+        statistics.median(each.listed for each in starts[name]) for name in ("reverie", "reference")
+    )
+    return ours / theirs
+
+
 def main() -> None:
     """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -78,31 +106,18 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=0, help="records in the memory")
     parser.add_argument("--reference", default="", help="program of the reference server")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name, "memory")
-        with Memory.open(folder) as memory:
-            memory.save_many(
-                {"content": f"The train number {n} leaves at {n} o'clock"} for n in range(asked.records)
-            )
-        env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-        env["MEMORY_FILE_PATH"] = str(Path(name, "reference.json"))
-        servers = {"reverie": [*PROGRAM, "mcp", "--store", str(folder)]}
-        if asked.reference:
-            servers["reference"] = [asked.reference]
-        starts: dict[str, list[Start]] = {server: [] for server in servers}
-        for _ in range(asked.times + 1):
-            for server, command in servers.items():
-                starts[server].append(time_start(command, env))
+    starts = measure(asked.reference, asked.times, asked.records)
     print(f"{asked.records:,} records, {asked.times} times each; best and median:")
     for server, measured in starts.items():
-        greeted, listed, processor = zip(*measured[1:], strict=True)  # the first start compiles
+        greeted, listed, processor = zip(*measured, strict=True)
         print(
             f"{server:>10}: initialize {format_seconds(greeted)}, tools/list {format_seconds(listed)}", end=""
         )
         print(f"; processor time until then {format_seconds(processor)}")
     if asked.reference:
-        ours, theirs = (statistics.median(each.listed for each in starts[name][1:]) for name in servers)
-        print(f"median until tools/list, divided by that of the reference server: {ours / theirs:.2f}")
+        print(
+            f"median until tools/list, divided by that of the reference server: {compare_medians(starts):.2f}"
+        )
 
 
 def format_seconds(seconds: Sequence[float]) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from benchmarks import forget as forgetting
+from benchmarks import hook, mcp_start
 from benchmarks.child import wait_until_found
 from benchmarks.engines import BARE, REVERIE, TOP, Engine, NotOffered
 from benchmarks.texts import Text, Texts
@@ -31,7 +32,13 @@ _SAVES_IN_A_ROW = 10
 SAVES = 100
 FINDS = 10
 IMPORTS = 9
-SEARCHES = ("search", "scope", "area")
+STARTS = 5
+HOOKED = 1_000
+"""Records in the memory of a hook."""
+
+REFERENCE = Path(sys.prefix) / "share/clients/node_modules/.bin/mcp-server-memory"
+"""The reference server of MCP for memories, which `scripts/install_clients.sh` installs."""
+
 MOST_TURNS = 10_000
 LARGEST_CONTEXT = 100_000
 """Most texts for which a second memory is filled, to measure `Session.context()`."""
@@ -71,6 +78,7 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
         found = _run_child("build", kind.name, folder, size, plan.seed)
         for figure in ("load_s", "load_cpu_s"):
             found[figure] = max(found[figure] - making[figure], 0.0)
+        found["load_each_ms"] = found["load_cpu_s"] * 1000 / size
         if kind.name != BARE:
             found |= _run_child("serve", kind.name, folder, size, plan.seed)
         sizes = [file.stat() for file in folder.rglob("*")]  # texts are analysed at the first search
@@ -308,16 +316,24 @@ def measure_forgetting(size: int, folder: Path) -> Figures:
     return {"forget_ratio": forget / save}
 
 
-def measure_imports() -> Figures:
-    """Measure the time that `import reverie` adds to starting an interpreter."""
+def measure_starts(say: Callable[[str], None]) -> Figures:
+    """Measure what `import reverie` adds to starting an interpreter, hooks, and the MCP server."""
+    say("starting processes")
     times: dict[str, list[float]] = {"import reverie": [], "pass": []}
-    for _ in range(IMPORTS):
+    for _ in range(STARTS):
         for code, taken in times.items():
             began = time.perf_counter()
             subprocess.run([sys.executable, "-c", code], check=True)
             taken.append((time.perf_counter() - began) * 1000)
     whole, bare = (statistics.median(taken) for taken in times.values())
-    return {"import_ms": whole - bare, "interpreter_ms": bare}
+    figures = {"import_ms": whole - bare, "interpreter_ms": bare}
+    for name, events in zip(
+        ("hook_alone_ms", "hook_beside_ms"), hook.measure(HOOKED, STARTS, ["user-prompt"]), strict=True
+    ):
+        figures[name] = statistics.median(each.processor for each in events["user-prompt"]) * 1000
+    if REFERENCE.exists():
+        figures["mcp_ratio"] = mcp_start.compare_medians(mcp_start.measure(str(REFERENCE), STARTS, records=0))
+    return figures
 
 
 # -- processes ---------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 def test_a_small_run_measures_everything_and_writes_it_down(tmp_path: Path) -> None:
     options = f"--sizes 300 --questions 10 --engines reverie,fts5,bare --out {tmp_path}"
     command = [sys.executable, "-m", "benchmarks", *options.split()]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     figures = json.loads((tmp_path / "results.json").read_text())["sizes"]["300"]
     assert set(figures) == {"reverie", "fts5", "bare"}
@@ -29,6 +29,7 @@ def test_a_small_run_measures_everything_and_writes_it_down(tmp_path: Path) -> N
     for document in ((tmp_path / "RESULTS.md").read_text(), done.stdout):
         assert "## 300 texts" in document
         assert "| import and open, processor time, 300 texts |" in document
+        assert "| hook `user-prompt` beside a serving process, processor time |" in document
         assert "300 records a session sees, with 300 turns" in document
         assert "| search beside two processes p50 |" in document
 
