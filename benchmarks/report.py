@@ -130,10 +130,9 @@ def list_targets(results: Results) -> list[Target]:
         targets.append(Target(what=what, measured=ratio, bar=bar, goal=goal))
     for what, most, compute, bar, goal, unit in _TARGETS:
         largest = max((size for size in results.sizes if size <= most), default=min(results.sizes))
-        measured = compute(results.sizes[largest])
-        targets.append(
-            Target(what=f"{what}, {largest:,} texts", measured=measured, bar=bar, goal=goal, unit=unit)
-        )
+        measured, what = compute(results.sizes[largest]), f"{what}, {largest:,} texts"
+        if all(target.what != what for target in targets):
+            targets.append(Target(what=what, measured=measured, bar=bar, goal=goal, unit=unit))
     for what, name, bar, goal, unit in _STARTS:
         targets.append(Target(what=what, measured=results.starts.get(name), bar=bar, goal=goal, unit=unit))
     return targets
