@@ -39,24 +39,6 @@ from reverie.stores.sqlite.scrubbing import enter_file, leave_file, scrub_file
 FILES_DATABASE = "files.db"
 
 _OURS = (0x52766666, 10)  # `Rvff` in ASCII, and the version; a file of another version is replaced
-_TABLES = (
-    """
-    CREATE TABLE files (
-        path TEXT PRIMARY KEY,
-        size INTEGER NOT NULL,
-        mtime_ns INTEGER NOT NULL,
-        checksum INTEGER NOT NULL,
-        pieces INTEGER NOT NULL,
-        fresh INTEGER NOT NULL
-    ) WITHOUT ROWID
-    """,
-    "CREATE TABLE pages (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, ids BLOB NOT NULL)",
-    "CREATE TABLE places (id BLOB PRIMARY KEY, page INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE contents (path TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL, layout TEXT NOT NULL)",
-    "INSERT INTO progress VALUES (0, '', '')",
-    "CREATE TABLE due (path TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID",
-)
 _COLUMNS = "path, size, mtime_ns, checksum, pieces, fresh"
 # A damaged page has other types.
 _FILE = ", ".join(f"CAST({name} AS INTEGER)" for name in _COLUMNS.split(", ")[1:])
@@ -529,7 +511,7 @@ def _make(file: sqlite3.Connection) -> None:
     """Create the tables, unless another process has; fail if the database has other tables."""
     file.execute("BEGIN IMMEDIATE")
     if _read_format_ids(file) != _OURS:
-        for statement in _TABLES:
+        for statement in Path(__file__).with_name("state.sql").read_text("utf-8").split(";\n"):
             file.execute(statement)
         file.execute(f"PRAGMA application_id = {_OURS[0]}")
         file.execute(f"PRAGMA user_version = {_OURS[1]}")

@@ -25,14 +25,6 @@ from reverie.stores.forks import ForkSafeLock, using_connections
 TYPICAL_COSINE = (0.15, 0.12)
 """Mean and deviation of the cosine of unrelated texts, for embedders without their own; those of MiniLM."""
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS vector (
-    key INTEGER PRIMARY KEY, change INTEGER NOT NULL, subject INTEGER NOT NULL, scope INTEGER NOT NULL,
-    digest INTEGER NOT NULL, scale REAL NOT NULL, numbers BLOB NOT NULL, checksum INTEGER NOT NULL
-);
-CREATE INDEX IF NOT EXISTS vector_change ON vector (change);
-CREATE TABLE IF NOT EXISTS followed (sequence INTEGER NOT NULL);
-"""
 _BLOCK = 512
 """Rows that are converted to floats at once; more do not fit into the second-level cache."""
 _EXACT = 1 << 24
@@ -425,7 +417,7 @@ def _open(name: str) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("PRAGMA synchronous = NORMAL")
-        for table in _TABLES.split(";"):
+        for table in Path(__file__).with_name("vectors.sql").read_text("utf-8").split(";\n"):
             connection.execute(table)
     except sqlite3.Error:
         connection.close()

@@ -37,10 +37,12 @@ SCHEMA_LOCK = 0x52766572
 
 SCHEMA_LOCK_TIMEOUT = "30s"
 
+_FOLDER = files("reverie.stores.postgres")
+
 
 def read_tables() -> str:
     """Return the SQL that makes today's tables in an empty schema."""
-    return files("reverie.stores.postgres").joinpath("tables.sql").read_text("utf-8")
+    return _FOLDER.joinpath("tables.sql").read_text("utf-8")
 
 
 def create_tables(connection: psycopg.Connection) -> None:
@@ -243,14 +245,6 @@ _COUNTED = (
      "SELECT 1 FROM reverie.thing WHERE space = %(space)s AND thread IS NOT NULL GROUP BY thread "
      "HAVING count(*) <> max(position) + 1 OR min(position) <> 0"),
 )  # fmt: skip
-_CHANGED = (  # no join: without statistics, as after a copy, one would compare every thing with every change
-    "WITH things AS MATERIALIZED (SELECT subject, key, sha256(convert_to(body::text, 'UTF8')) FROM reverie.thing "
-    "WHERE space = %(space)s), latest AS MATERIALIZED (SELECT subject, key, sha256(convert_to(after::text, 'UTF8')) "
-    "FROM (SELECT DISTINCT ON (key) subject, key, after FROM reverie.journal WHERE space = %(space)s "
-    "ORDER BY key, sequence DESC) AS newest WHERE after IS NOT NULL) SELECT DISTINCT subject, key FROM "
-    "((TABLE things EXCEPT TABLE latest) UNION ALL (TABLE latest EXCEPT TABLE things)) AS differing "
-    "ORDER BY subject, key LIMIT 20"
-)
 _BODIES = (
     "SELECT subject, key, body::text FROM reverie.thing WHERE space = %s AND (subject, key) > (%s, %s) "
     f"ORDER BY subject, key LIMIT {_BATCH}"
@@ -308,7 +302,7 @@ def _iterate_data_problems(connections: PostgresConnections) -> Iterator[StorePr
     for what, sql in _COUNTED:
         if connections.rows(sql, memory):
             yield StoreProblem(what=what, fix=_RESTORE)
-    for subject, key in connections.rows(_CHANGED, memory):
+    for subject, key in connections.rows(_FOLDER.joinpath("changed.sql").read_text("utf-8"), memory):
         yield StoreProblem(what=f"{subject} {key}: it is not what the journal says", fix=_RESTORE)
     last: tuple[str, int] = ("", 0)
     while rows := connections.rows(_BODIES, (connections.space, *last)):
@@ -387,24 +381,9 @@ def describe_remains(connection: psycopg.Connection) -> tuple[str, ...]:
     return (*remains, "backups of the server and snapshots of its disk, until you delete them")
 
 
-_STATUS = """
-    SELECT current_setting('server_version'),
-        (SELECT count(*) FROM reverie.space),
-        (SELECT count(*) FROM reverie.worker WHERE seen_at > clock_timestamp() - interval '1 minute'),
-        count(*) FILTER (WHERE due_at <= clock_timestamp()),
-        round(coalesce(
-            extract(epoch FROM clock_timestamp() - min(due_at) FILTER (WHERE due_at <= clock_timestamp())), 0
-        ), 1)::double precision,
-        count(*) FILTER (WHERE failures > 0),
-        (SELECT count(*) FROM pg_stat_replication),
-        (SELECT extract(epoch FROM max(replay_lag))::double precision FROM pg_stat_replication)
-    FROM reverie.work
-"""
-
-
 def read_status(connections: PostgresConnections) -> ServerStatus:
     """Return the figures of now, with the time that one query takes there and back."""
-    row = connections.call(_STATUS)
+    row = connections.call(_FOLDER.joinpath("status.sql").read_text("utf-8"))
     begun = time.perf_counter()
     connections.call("SELECT 1")
     seconds = time.perf_counter() - begun

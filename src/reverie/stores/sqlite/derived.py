@@ -50,22 +50,6 @@ _FORMAT = 4
 
 _BATCH = 1_000
 _PATIENCE_S = 10.0
-_TABLES = f"""
-CREATE TABLE IF NOT EXISTS passage (
-    key INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL, thread INTEGER, position INTEGER NOT NULL,
-    voice TEXT NOT NULL, at REAL NOT NULL, cues TEXT NOT NULL, dates TEXT NOT NULL, importance REAL NOT NULL,
-    confidence REAL NOT NULL, kind TEXT NOT NULL, pinned INTEGER NOT NULL, expires_at REAL,
-    subject INTEGER NOT NULL, scope TEXT NOT NULL, category TEXT, copy BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS passage_place ON passage (thread, position) WHERE thread IS NOT NULL;
-CREATE INDEX IF NOT EXISTS passage_category ON passage (category, scope, length) WHERE category IS NOT NULL;
-CREATE TABLE IF NOT EXISTS measure (
-    subject TEXT NOT NULL, area TEXT NOT NULL, voice TEXT NOT NULL, passages INTEGER NOT NULL, tokens INTEGER NOT NULL,
-    PRIMARY KEY (subject, area, voice)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS followed (sequence INTEGER NOT NULL, mark TEXT NOT NULL);
-PRAGMA user_version = {_FORMAT}
-"""
 _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = NORMAL",  # a commit waits for no disk; after a power failure the last ones are made again
@@ -381,8 +365,10 @@ _log = logging.getLogger("reverie")
 def _prepare(file: sqlite3.Connection) -> None:
     for pragma in _PRAGMAS:
         file.execute(f"PRAGMA {pragma}").close()
-    for statement in _TABLES.split(";\n"):
-        file.execute(statement)
+    if file.execute("PRAGMA user_version").fetchone()[0] != _FORMAT:  # which is set last
+        for statement in Path(__file__).with_name("derived.sql").read_text("utf-8").split(";\n"):
+            file.execute(statement)
+        file.execute(f"PRAGMA user_version = {_FORMAT}")
 
 
 def _list_usual(terms: str) -> bytes:

@@ -1,0 +1,6 @@
+CREATE TABLE IF NOT EXISTS vector (
+    key INTEGER PRIMARY KEY, change INTEGER NOT NULL, subject INTEGER NOT NULL, scope INTEGER NOT NULL,
+    digest INTEGER NOT NULL, scale REAL NOT NULL, numbers BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS vector_change ON vector (change);
+CREATE TABLE IF NOT EXISTS followed (sequence INTEGER NOT NULL);
