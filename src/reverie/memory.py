@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value, translate_os_errors
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, parse_duration

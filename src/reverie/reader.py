@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import InvalidInput, quote_value, translate_os_errors
 from reverie.domain.filter import Filter, ListFilters, SearchFilters, build_filter, parse_values
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record, validate_choice
 from reverie.domain.scope import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
@@ -17,6 +16,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.entry import build_scope_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.filter import has_ended
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.provenance import OriginFunction
 from reverie.domain.record import UNTRUSTED, Origin, Record, normalize_labels

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -35,6 +34,7 @@ from reverie.domain.conversation import (
 )
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, quote_value, translate_os_errors
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation

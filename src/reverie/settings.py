@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +16,8 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_dataclass import dataclass, field, fields
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.page import LANGUAGES
 from reverie.domain.secrets.redactor import BUILT_IN, Redactor
 from reverie.domain.text.timestamps import compute_next_run, parse_duration
@@ -359,20 +359,9 @@ class Settings:
 _FORMS: dict[str, _Form] = {each.name: each.metadata["form"] for each in fields(Settings)}
 _NAMES: dict[str, str] = {known: name for name, form in _FORMS.items() for known in (name, *form.also)}
 
-_SECTIONS = frozenset(
-    {
-        *(
-            "memory",
-            "working_memory",
-            "conversation_memory",
-            "session",
-            "compaction",
-            "dream",
-            "rag",
-            "reverie",
-        ),
-        *("agents", "agents.defaults", "agent_profile", "profile"),
-    }
+_SECTIONS = parse_word_set(
+    "memory working_memory conversation_memory session compaction dream rag reverie "
+    "agents agents.defaults agent_profile profile"
 )
 """Groups of settings in a file. A name in one may leave out the group: `enabled` in `rag` is `rag_enabled`."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, StoreError, translate_os_errors
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import ORIGINS, STANDING, Record
 from reverie.domain.similarity.grounding import extract_content, is_among

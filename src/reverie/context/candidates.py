@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -21,6 +20,7 @@ from reverie.context.window import ShownLedger
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.filter import has_ended, is_valid_at
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import validation

@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, cast
 
@@ -38,6 +37,7 @@ from reverie.context.render import (
     format_left_out,
 )
 from reverie.context.window import ReplayWindow, to_chat_messages
+from reverie.domain.lazy_dataclass import dataclass, replace
 from reverie.domain.living_page import find_shown_ids
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
@@ -266,14 +266,8 @@ class Pack:
     def to_dict(self) -> dict[str, Any]:
         """Return the pack as JSON values."""
         names = [
-            "query",
-            "text",
-            "stable_text",
-            "messages",
-            "tokens",
-            "soft_tokens",
-            "hard_tokens",
-            "replayed_tokens",
+            *("query", "text", "stable_text", "messages"),
+            *("tokens", "soft_tokens", "hard_tokens", "replayed_tokens"),
         ]
         candidates = [
             to_json_object(choice, "verdict", "tokens", "recent", "shown_at") | choice.hit.to_dict()

@@ -12,7 +12,6 @@ the characters, and for one recalled item `max(20, chars / 4 + 8)`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -20,6 +19,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import get_end, has_ended
+from reverie.domain.lazy_dataclass import dataclass, field, fields
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED, Record

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from reverie.context import render
 from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.filter import Filter, has_ended
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import render_for_prompt
 from reverie.domain.page import Paragraph, parse_daily_note_day

@@ -6,12 +6,12 @@ Values and pure functions; applying them is the store's work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, get_args
 
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_dataclass import dataclass, field, replace
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reverie.domain import category
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.record import normalize_labels
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_raw_text, validate_text

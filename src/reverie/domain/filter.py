@@ -7,13 +7,13 @@ with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
 from reverie.domain.category import is_within_category, validate_category
 from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Kind, Layer, Origin, Record, validate_choice
 from reverie.domain.text import timestamps

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.record import MOST_LABELS, ORIGINS, UNTRUSTED, Record, merge_tags, validate_record
 from reverie.domain.text.same_text import normalize_case
 from reverie.domain.text.timestamps import format_time

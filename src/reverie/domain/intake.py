@@ -14,7 +14,6 @@ import re
 import struct
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
 from itertools import combinations_with_replacement, starmap
@@ -23,6 +22,7 @@ from operator import mul
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from reverie.domain.lazy_dataclass import dataclass, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, UNTRUSTED, Kind, Origin, Record
 from reverie.domain.text.dates import (

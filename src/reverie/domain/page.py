@@ -8,11 +8,11 @@ of the log.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Origin
 from reverie.domain.text import ids, timestamps

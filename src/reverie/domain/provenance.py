@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, WRITERS, unquoted_text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copyreg
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import chain
@@ -14,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from reverie.domain import category
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_dataclass import dataclass, field, fields, replace
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import dates, ids, timestamps
 from reverie.domain.text.json_values import from_json_object, to_json_object

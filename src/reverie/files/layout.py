@@ -28,7 +28,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
 from datetime import UTC
 from functools import lru_cache
 from types import MappingProxyType
@@ -36,6 +35,7 @@ from typing import Any, Literal, NamedTuple, assert_never, cast
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.lazy_dataclass import MISSING, fields
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import PAGE_HINT, Line, is_visible_tag, render_line
 from reverie.domain.page import FOLDERS_OF_RECORDS, HISTORY, Page, Paragraph, is_log

@@ -24,12 +24,12 @@ import contextlib
 import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from reverie.domain.change import JournalEntry, Value
 from reverie.domain.errors import StoreCorrupt, StoreError
+from reverie.domain.lazy_dataclass import dataclass, field
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock

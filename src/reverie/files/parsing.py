@@ -11,7 +11,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -20,6 +19,7 @@ from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, describe_intake, reread
+from reverie.domain.lazy_dataclass import dataclass, fields, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import Line, is_visible_tag, parse_line
 from reverie.domain.page import HISTORY, parse_daily_note_day

@@ -12,10 +12,10 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from reverie.domain.lazy_dataclass import dataclass, field
 from reverie.domain.living_page import parse_line
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.atomic import AtomicFolder, is_lost

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
 from itertools import groupby
@@ -20,6 +19,7 @@ from reverie.context.candidates import StaticContext
 from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.lazy_dataclass import dataclass, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import (
     HISTORY,

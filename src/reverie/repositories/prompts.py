@@ -12,7 +12,6 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from operator import itemgetter
@@ -29,6 +28,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter, is_record_allowed
+from reverie.domain.lazy_dataclass import dataclass, field, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record

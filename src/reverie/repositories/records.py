@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound, TextExists, 
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.intake import classify, describe_intake, reread
+from reverie.domain.lazy_dataclass import dataclass, field, fields, replace
 from reverie.domain.record import (
     HOME_LAYERS,
     KINDS,

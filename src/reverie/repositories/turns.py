@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from reverie.context import retrieval
@@ -12,6 +11,7 @@ from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.page import Paragraph, format_daily_note_name
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import timestamps

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from reverie.context.retrieval import Retriever
 from reverie.domain.conversation import FORGOTTEN, OFF_RECORD, SessionState, Turn, Wish
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.scope import is_within
 from reverie.domain.text.json_values import JsonObject

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 
 from reverie.domain.category import is_within_category, validate_category
 from reverie.domain.entry import AGENT, SCOPE, Entry, validate_entry
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.record import normalize_labels

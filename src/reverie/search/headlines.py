@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 from reverie.domain.category import is_within_category
 from reverie.domain.filter import Filter, is_record_allowed
 from reverie.domain.headlines import is_current, list_left_out
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.domain.text import tokenizer

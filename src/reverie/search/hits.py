@@ -6,8 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from dataclasses import fields as known
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
@@ -20,6 +18,8 @@ from reverie.domain.filter import (
     is_turn_allowed,
     validate_filter,
 )
+from reverie.domain.lazy_dataclass import dataclass, field, replace
+from reverie.domain.lazy_dataclass import fields as known
 from reverie.domain.page import Paragraph
 from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record, validate_choice, validate_fraction
 from reverie.domain.text import timestamps

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import FROM_TOOLS, LONGEST_PARAGRAPH, MEMORY, Page, Paragraph
 from reverie.domain.passage import Passage

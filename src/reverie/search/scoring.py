@@ -20,10 +20,10 @@ are in the chat, and only the answer is not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from reverie.domain.lazy_dataclass import dataclass, field
 from reverie.search.query import ParsedQuery
 from reverie.search.ranking import RankedPassage
 

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from itertools import islice
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, assert_never
 
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
+from reverie.domain.lazy_dataclass import dataclass, replace
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import Passage, Searchable
 from reverie.domain.record import STANDING, Record
@@ -506,16 +506,9 @@ Reason = Literal["archived", "filtered", "repeated", "floor", "rank"]
 has too little of the question; it ranks after the last hit."""
 
 _FIELDS = (
-    "categories",
-    "tags",
-    "kinds",
-    "layers",
-    "origins",
-    "created_after",
-    "created_before",
-    "valid_at",
-    "sessions",
-    "roles",
+    *("categories", "tags", "kinds", "layers", "origins"),
+    *("created_after", "created_before", "valid_at"),
+    *("sessions", "roles"),
 )
 _MORE = 20
 _MOST_ARCHIVED = 200

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache
 from math import log
@@ -17,6 +16,7 @@ from operator import mul
 from typing import NamedTuple
 
 from reverie.domain.filter import is_valid_at
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.record import Record

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -19,6 +18,7 @@ from reverie.domain.conversation import SessionOverview, SessionState
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, StoreCorrupt, TextExists
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_dataclass import dataclass, replace
 from reverie.domain.record import NOTHING, Record, move_former_metadata
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.codec import TABLES, Row, UnreadableRow, count_positions, decode_moment

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from functools import cached_property
 from json.encoder import encode_basestring
@@ -20,6 +19,7 @@ from reverie.domain.change import OPERATIONS, Change, JournalEntry, Subject, Val
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
+from reverie.domain.lazy_dataclass import fields
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record

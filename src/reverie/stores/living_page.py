@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -20,6 +19,7 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter, has_passed
 from reverie.domain.headlines import detach_changed
 from reverie.domain.intake import classify, describe_intake, reread
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.living_page import (
     FEW,
     Line,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
@@ -21,6 +20,7 @@ from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record

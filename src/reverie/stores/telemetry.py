@@ -13,12 +13,12 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import MissingExtra
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import redact_secrets
 from reverie.settings import Settings
@@ -33,14 +33,8 @@ _WITH_CONTENT = frozenset({"true", "1", "span_only", "span_and_event"})
 _DURATION = "gen_ai.client.operation.duration"
 _HTTP_DURATION = "http.server.request.duration"
 _LABELS = (
-    "gen_ai.operation.name",
-    "gen_ai.provider.name",
-    "gen_ai.request.model",
-    "gen_ai.workflow.name",
-    "http.request.method",
-    "http.route",
-    "http.response.status_code",
-    "error.type",
+    *("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.workflow.name"),
+    *("http.request.method", "http.route", "http.response.status_code", "error.type"),
 )
 """Attributes of a span that its duration has too, because they have few values each."""
 

@@ -12,13 +12,13 @@ import hmac
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, StoreCorrupt
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import TypeAlias, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.errors import Conflict, InvalidInput, build_os_error
+from reverie.domain.lazy_dataclass import dataclass, replace
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.stores.forks import ForkSafeLock

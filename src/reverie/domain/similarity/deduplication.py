@@ -11,12 +11,12 @@ A repetition does not raise trust:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from reverie.domain.change import Change
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.record import MOST_LABELS, ORIGINS, UNTRUSTED, Record, merge_tags
 
 

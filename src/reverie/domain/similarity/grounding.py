@@ -7,10 +7,10 @@ Whether the texts mean what the statement says is a question for a model.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 
 from reverie.domain.conversation import Turn
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import split_sentences
 from reverie.domain.record import UNTRUSTED

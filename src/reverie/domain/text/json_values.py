@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime
 from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_dataclass import MISSING, fields, is_dataclass
 from reverie.domain.text.timestamps import format_time, parse_time
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def to_json_object(value: Any, *names: str) -> dict[str, Any]:
     """
     return {
         name: each if type(each := getattr(value, name)) in _PLAIN else to_json_value(each)
-        for name in names or _list_fields(type(value))  # type: ignore[arg-type]
+        for name in names or [each.name for each in fields(value)]
     }
 
 
@@ -38,11 +38,6 @@ class JsonObject:
     def to_dict(self) -> dict[str, Any]:
         """Return every field as JSON values, in their order."""
         return to_json_object(self)
-
-
-@cache
-def _list_fields(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
 
 
 def to_json_value(value: Any) -> Any:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import TOKENS
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
 from itertools import chain
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 import Stemmer
 
+from reverie.domain.lazy_dataclass import dataclass, field
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.dates import WEEKDAYS, DateMention, find_dates, load_words
 

@@ -18,7 +18,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby, pairwise
@@ -28,6 +27,7 @@ from types import MappingProxyType
 from reverie.domain.change import Change, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_dataclass import dataclass, fields, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import PageParts, split_page, strip_intact_block
 from reverie.domain.page import MEMORY as MEMORY_PAGE

@@ -11,13 +11,13 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
+from reverie.domain.lazy_dataclass import dataclass, field, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record

@@ -14,7 +14,6 @@ have moved between them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
+from reverie.domain.lazy_dataclass import dataclass, field, fields, replace
 from reverie.domain.living_page import is_visible_tag
 from reverie.domain.record import HOME_LAYERS, Record, normalize_labels, validate_record
 from reverie.domain.text.ids import is_id

@@ -7,12 +7,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from reverie.domain.errors import translate_os_errors
+from reverie.domain.lazy_dataclass import dataclass
 from reverie.domain.passage import SEARCHABLE, Among, CandidateQuery, Searchable, TermWeight
 from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasis
 from reverie.stores.protocol import Store

@@ -18,12 +18,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreError
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.passage import (
     SEARCHABLE,
     AnalyzedText,

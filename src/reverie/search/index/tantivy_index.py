@@ -13,7 +13,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import tantivy
@@ -22,6 +21,7 @@ from tantivy import Occur, Query
 from reverie.domain.category import list_ancestors
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.passage import (
     SEARCHABLE,
     Searchable,

@@ -36,8 +36,8 @@ from reverie.admin.transfer.formats.entries import (
 from reverie.admin.transfer.formats.foreign import Format, detect_value_format, read_values, skip
 from reverie.admin.transfer.formats.transcripts import TranscriptReader
 from reverie.admin.transfer.safe_reading import Source, SourceFile
+from reverie.admin.transfer.transcripts import Client, detect_client
 from reverie.domain.errors import InvalidInput
-from reverie.domain.transcripts import Client, detect_client
 from reverie.files.layout import FIRST_LINE
 from reverie.stores.sqlite import DATABASE
 

@@ -14,9 +14,9 @@ from typing import Any
 from reverie.admin.transfer.batch import ImportTerms, Item, Skipped
 from reverie.admin.transfer.formats.foreign import ConversationBuilder, build_tool_call, parse_moment, skip
 from reverie.admin.transfer.safe_reading import SourceFile
+from reverie.admin.transfer.transcripts import Client, TranscriptMessage, get_own_tool, parse_line
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin
-from reverie.domain.transcripts import Client, TranscriptMessage, get_own_tool, parse_line
 
 MAX_RESULT_CHARS = 4_000
 """Characters of a tool's result that are stored."""
