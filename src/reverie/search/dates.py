@@ -4,7 +4,7 @@ A day has the tokens `2026-01-07`, `01-07`, `2026-01`, `january` and `2026`, eac
 
 | sign | meaning |
 |---|---|
-| `@` | when the passage was written, in UTC |
+| `@` | when the passage was written, in UTC; only in the index |
 | `#` | a date in its text |
 | `+` | a day in its text that is counted from the day of writing, such as "tomorrow"; in UTC |
 | `~` | a day or month in its text without a year |
@@ -32,7 +32,7 @@ from reverie.domain.text.dates import (
     shift_day,
 )
 from reverie.domain.text.languages import list_function_words
-from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
+from reverie.domain.text.tokenizer import MONTHS, pack
 
 _NEXT = defer_regex(
     r"\b(?:next|upcoming|nachste[nrs]?|prochaine?s?|proxim[oa]s?|prossim[oaie])\b|次の|次回|下次|下一"
@@ -56,26 +56,25 @@ _OTHER_YEAR = 0.9
 
 
 def analyze_dates(text: str, written: datetime, noted: str = "") -> str:
-    """Return the date tokens of a text, packed.
+    """Return the date tokens of a text, packed. The index adds those of the day when it was written.
 
     Args:
         text: The text.
         written: When it was written; "tomorrow" is the day after, in UTC.
         noted: Relative dates that were resolved in the owner's time zone, from `dates.format_dates`.
     """
-    tokens = tokenize_date(written)
-    mentions = find_dates(text, written.date())
-    if mentions:
-        resolved = {words: (start, end) for words, start, end in parse_dates(noted)} if noted else {}
-        for one in mentions:
-            words = " ".join(text[one.at : one.stop].split())
-            if one.counted and words in resolved:
-                start, end = resolved[words]
-                tokens += _name_mention(DateMention(start=start, end=end, at=one.at, stop=one.stop))
-            else:
-                tokens += _name_mention(one)
-        tokens = list(dict.fromkeys(tokens))
-    return pack(tokens)
+    if not (mentions := find_dates(text, written.date())):
+        return ""
+    tokens: list[str] = []
+    resolved = {words: (start, end) for words, start, end in parse_dates(noted)} if noted else {}
+    for one in mentions:
+        words = " ".join(text[one.at : one.stop].split())
+        if one.counted and words in resolved:
+            start, end = resolved[words]
+            tokens += _name_mention(DateMention(start=start, end=end, at=one.at, stop=one.stop))
+        else:
+            tokens += _name_mention(one)
+    return pack(dict.fromkeys(tokens))
 
 
 def _name_mention(mention: DateMention) -> Iterator[str]:

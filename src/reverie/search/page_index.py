@@ -14,6 +14,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import FROM_TOOLS, LONGEST_PARAGRAPH, MEMORY, Page, Paragraph
 from reverie.domain.passage import Passage
 from reverie.domain.text import ids
+from reverie.domain.text.tokenizer import tokenize_date
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
 
@@ -37,7 +38,8 @@ class PageParagraphs:
         }
         self._postings: dict[str, list[int]] = defaultdict(list)
         for key, entry in self._entries.items():
-            for token in {*entry.passage.terms.split(), *entry.passage.dates.split()}:
+            dates = (*tokenize_date(entry.paragraph.at.date()), *entry.passage.dates.split())
+            for token in {*entry.passage.terms.split(), *dates}:
                 self._postings[token].append(key)
         self._frequencies = Counter(
             token for entry in self._entries.values() for token in set(entry.passage.terms.split())

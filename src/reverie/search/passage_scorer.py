@@ -78,6 +78,7 @@ class ScopeStatistics:
         if known is None or known[0] != sequence:
             if len(self._measures) > _MOST_MEASURES:
                 self._measures.clear()
+            self._index.follow()  # first, so that many new texts go to the index as they are analysed
             measure = self._store.measure(subject, scopes, category=category)
             if subject == "record" and (headlines := self._headlines.count(scopes, category)):
                 measure = measure._replace(passages=measure.passages - headlines)

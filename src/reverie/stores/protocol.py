@@ -42,7 +42,7 @@ from reverie.stores.base import (
 from reverie.stores.codec import ENTRIES, TABLES, Row, UnreadableRow, count_positions
 
 if TYPE_CHECKING:
-    from reverie.stores.sqlite.derived import DerivedDatabase
+    from reverie.stores.sqlite.derived import Changes, DerivedDatabase
 
 
 _log = logging.getLogger("reverie")
@@ -429,6 +429,13 @@ class Store(Queries):
             if found := sorted(self.passages(subject, list(values))):
                 return [(passage, values[passage.key]) for passage in found]
             after = keys[-1]  # not one of them can be read: an empty answer would mean the end
+
+    def read_changes(self, after: int) -> tuple[int, Changes] | None:
+        """Return the number of the last of the next entries of the journal and what they changed; None at the end.
+
+        A passage may be newer than the entry. Then a later entry changes it again.
+        """
+        return self._derived.read_changes(self, after)
 
     def measure(
         self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None

@@ -390,14 +390,14 @@ def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteS
 
 def test_a_late_save_counts_once(store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, None, record(1, "tea in the garden"))
-    read_live, late = store.live, [record(2, "green tea")]
+    read_searched, late = store.read_searched, [record(2, "green tea")]
 
     def save_and_read(*arguments: Any, **more: Any) -> object:
         while late:
             put(store, None, late.pop())
-        return read_live(*arguments, **more)
+        return read_searched(*arguments, **more)
 
-    monkeypatch.setattr(store, "live", save_and_read)
+    monkeypatch.setattr(store, "read_searched", save_and_read)
     (index := SearchIndex(store, tmp_path / "index")).rebuild()
     assert index.frequencies("record", analyse_word("tea"), None) == {"tea": 2}
 

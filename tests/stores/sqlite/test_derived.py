@@ -170,13 +170,14 @@ def test_where_the_disk_is_full_it_goes_on_in_memory(path: Path, store: SQLiteSt
 
 
 def test_what_is_erased_is_removed_though_the_file_is_not_in_use(path: Path, store: SQLiteStore) -> None:
-    secret = make_record(1, content="the spare key lies under the xylophone")
+    secret = make_record(1, content="under the xylophone", scope="user:xylophone", category="xylophone/keys")
     add(store, secret)
-    assert store.measure("record", None).passages == 1
+    assert store.measure("record", ["user:xylophone"], category="xylophone").passages == 1
     find = find_passages(path.parent)
     assert b"xylophone" in find.read_bytes() + find.with_name(f"{find.name}-wal").read_bytes()
     with contextlib.closing(open_store(path)) as other:
         erase(other, make_removals(secret))
         assert other.scrub()
+    assert store.read_changes(0) == (2, {"record": ([1], [])})
     for file in path.parent.rglob("*"):
         assert file.is_dir() or b"xylophone" not in file.read_bytes(), file

@@ -112,11 +112,9 @@ def guess_foreign_language(words: Iterable[str]) -> str:
 def _gather_evidence(words: Iterable[str]) -> dict[str, float]:
     """Return the number of function words of each language; a word of several languages counts a share for each."""
     evidence: dict[str, float] = {}
-    table = _list_languages_by_word()
-    for word in dict.fromkeys(words):
-        if codes := table.get(word):
-            for language, share in _weigh_languages(codes):
-                evidence[language] = evidence.get(language, 0.0) + share
+    for codes in filter(None, map(_list_languages_by_word().get, dict.fromkeys(words))):
+        for language, share in _weigh_languages(codes):
+            evidence[language] = evidence.get(language, 0.0) + share
     return evidence
 
 

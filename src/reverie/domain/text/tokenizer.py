@@ -24,8 +24,8 @@ import pkgutil
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime
-from functools import cache
+from datetime import date
+from functools import cache, lru_cache
 from itertools import islice
 
 from reverie.domain.lazy_regex import load_patterns
@@ -97,7 +97,7 @@ class _Chunks(dict[str, _Analysed]):
 _get_chunks = cache(_Chunks)
 
 
-def tokenize(text: str, language: str | None = None) -> list[str]:
+def tokenize(text: str, language: str | None = None, *, speech: str = "") -> list[str]:
     """Return the tokens of a text in reading order, then the wholes of its compounds.
 
     No token contains white space or is longer than 64 characters.
@@ -105,16 +105,20 @@ def tokenize(text: str, language: str | None = None) -> list[str]:
     Args:
         text: Any string; time is linear in its length.
         language: Its language; None to detect it.
+        speech: The first lines of the text, by which its language is detected; empty for all of it.
 
     >>> tokenize("Running to the café at 7")
     ['run', 'the', 'cafe', '7']
     >>> tokenize("open src/user_name.py")
     ['open', 'src', 'user', 'name', 'py', 'src/user_name.py']
     """
-    analyzed = tokenize_chunks(text, language)
-    flat = [part for _, parts, _ in analyzed for part in parts]
-    flat += [whole for _, _, wholes in analyzed for whole in wholes]
-    return flat
+    first = normalize_text(speech or text)
+    cut = _cut(first)
+    chunks = _get_chunks(_find_language(cut, first) if language is None else language)
+    cut += _cut(normalize_text(text[len(speech) :])) if speech else ()
+    analyzed = [*map(chunks.__getitem__, cut)]
+    flat = [part for parts, _ in analyzed for part in parts]
+    return flat + [whole for _, wholes in analyzed for whole in wholes]
 
 
 def tokenize_as(text: str, language: str) -> list[str]:
@@ -187,22 +191,22 @@ def pack(tokens: Iterable[str]) -> str:
     return f" {joined} " if joined else ""
 
 
-def tokenize_date(at: datetime) -> list[str]:
+@lru_cache(maxsize=64)
+def tokenize_date(at: date) -> tuple[str, ...]:
     """Return the date tokens of a day: year, month, month of the year, day, and day of the month without the year.
 
-    `reverie.search.query.parse_query` makes the same tokens of "in May", "in 2023", "May 2023" and "8 May 2023". The
-    day is that of the time zone of `at`.
+    `reverie.search.query.parse_query` makes the same tokens of "in May", "in 2023", "May 2023" and "8 May 2023".
 
-    >>> tokenize_date(datetime(2023, 5, 8))
-    ['@2023', '@may', '@2023-05', '@2023-05-08', '@05-08']
+    >>> tokenize_date(date(2023, 5, 8))
+    ('@2023', '@may', '@2023-05', '@2023-05-08', '@05-08')
     """
-    return [
+    return (
         f"@{at.year:04d}",
         f"@{MONTHS[at.month - 1]}",
         f"@{at.year:04d}-{at.month:02d}",
         f"@{at.year:04d}-{at.month:02d}-{at.day:02d}",
         f"@{at.month:02d}-{at.day:02d}",
-    ]
+    )
 
 
 def is_question(text: str) -> bool:

@@ -17,6 +17,7 @@ from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowe
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, Searchable, TermWeight, get_scope
 from reverie.domain.record import Record
+from reverie.domain.text.tokenizer import tokenize_date
 
 Value = Record | Turn | Paragraph
 
@@ -33,6 +34,11 @@ class IndexedPassage(NamedTuple):
     key: int
     value: Value
     analysis: AnalyzedText
+
+    def list_dates(self) -> list[str]:
+        """Return the date tokens of the day when it was written, in UTC, and those of its text."""
+        written = self.value.created_at if isinstance(self.value, Record) else self.value.at
+        return [*tokenize_date(written.date()), *self.analysis.dates.split()]
 
 
 BRIEFEST = 63
@@ -167,7 +173,7 @@ class InvertedIndex:
         analysis = leaf.analysis
         return (
             (self._words, _count(analysis.terms.split())),
-            (self._dates, _count(analysis.dates.split())),
+            (self._dates, _count(leaf.list_dates())),
             (self._speakers, {analysis.speaker: 1} if analysis.speaker else {}),
         )
 

@@ -17,20 +17,17 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from reverie.domain.change import JournalEntry
 from reverie.domain.errors import StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_dataclass import replace
 from reverie.domain.passage import (
     SEARCHABLE,
-    AnalyzedText,
     CandidateQuery,
     Searchable,
     TermWeight,
-    is_searched,
 )
 from reverie.search.index.candidates import CountCache, IndexStatus, compute_rarities
 from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, build_predicate
@@ -53,7 +50,6 @@ FOLD_AT = 1_000
 FOLD_ON_CLOSE = 200
 """The same on closing; reading them at the next start takes about ten milliseconds."""
 
-_BATCH = 1_000
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
@@ -275,6 +271,11 @@ class SearchIndex:
 
     # -- following ---------------------------------------------------------------------------------
 
+    def follow(self) -> None:
+        """Follow the journal."""
+        with self._lock:
+            self._catch_up()
+
     def follow_soon(self) -> None:
         """Follow the journal on a separate thread, so that the next search need not follow many changes."""
         self._start(self._fold_quietly)
@@ -295,14 +296,15 @@ class SearchIndex:
         self._notice_others(committed)
         if newest - self._followed >= _FAR and not self._lost:
             self.fold()
-        while self._followed < newest:
-            rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
-            if not rows:
-                break
-            analyses = self._read_passages(rows)
-            for row in rows:
-                self._follow(row, analyses)
-            self._followed = rows[-1].sequence
+        while self._followed < newest and (found := self._store.read_changes(self._followed)):
+            self._followed, changes = found
+            for subject, (keys, live) in changes.items():
+                for key in keys:
+                    self._fresh[subject].remove(key)
+                    if key <= committed.sequence:
+                        self._stale[subject].add(key)
+                for passage, value in live:
+                    self._fresh[subject].add(IndexedPassage(passage.key, value, passage.analysis))
         if self._count_waiting() >= self._fold_at:
             self._start(self._fold_quietly)
         if followed is not None:
@@ -330,25 +332,6 @@ class SearchIndex:
         """Wait for the thread that is writing many changes to the disk, rather than follow them in memory too."""
         if newest - self._followed >= _FAR and threading.current_thread() is not self._folding:
             self._written.wait(_WAIT_FOR_REBUILD_S)
-
-    def _read_passages(self, rows: Sequence[JournalEntry]) -> dict[tuple[str, int], AnalyzedText]:
-        """Return the analyses of the values in journal entries, as they are now, by kind and key."""
-        return {
-            (subject, passage.key): passage.analysis
-            for subject in SEARCHABLE
-            for passage in self._store.passages(subject, [row.key for row in rows if row.subject == subject])
-        }
-
-    def _follow(self, row: JournalEntry, analyses: Mapping[tuple[str, int], AnalyzedText]) -> None:
-        if row.subject not in SEARCHABLE:
-            return
-        fresh, after = self._fresh[row.subject], row.after
-        fresh.remove(row.key)
-        if self._committed is None or row.key <= self._committed.sequence:
-            self._stale[row.subject].add(row.key)
-        analysis = analyses.get((row.subject, row.key))
-        if is_searched(after) and analysis is not None:  # without one, a later entry archives or removes it
-            fresh.add(IndexedPassage(row.key, after, analysis))
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed
@@ -416,31 +399,20 @@ class SearchIndex:
                 return committed
 
     def _fill(self, batch: IndexBatch) -> int:
-        """Add every passage of the store, then the changes since; return the number of the last one.
-
-        What is created meanwhile is added with the changes alone, since these remove no passage that is new in them.
-        """
-        sequence = self._store.sequence()
-        for subject in SEARCHABLE:
-            key = 0
-            while live := self._store.live(subject, after=key, limit=_BATCH):
-                key = live[-1][0].key
-                for passage, value in live:
-                    if passage.key <= sequence:
-                        batch.add(IndexedPassage(passage.key, value, passage.analysis))
-        return self._fill_changes(batch, sequence, until=None)
+        """Add every passage of the store; return the number of the last entry of the journal."""
+        return max(self._store.sequence(), self._fill_changes(batch, 0, until=None))
 
     def _fill_changes(self, batch: IndexBatch, sequence: int, *, until: int | None) -> int:
         """Add the changes after a journal entry, up to another one (None: all); return the number of the last one."""
-        while rows := self._store.journal(after=sequence, until=until, limit=_BATCH):
-            analyses = self._read_passages(rows)
-            for row in rows:
-                if row.key != row.sequence:
-                    batch.remove(row.key)
-                after, analysis = row.after, analyses.get((row.subject, row.key))
-                if is_searched(after) and analysis is not None:
-                    batch.add(IndexedPassage(row.key, after, analysis))
-            sequence = rows[-1].sequence
+        while (until is None or sequence < until) and (found := self._store.read_changes(sequence)):
+            last, changes = found
+            for keys, live in changes.values():
+                for key in keys:
+                    if key <= sequence:  # else it is created in these
+                        batch.remove(key)
+                for passage, value in live:
+                    batch.add(IndexedPassage(passage.key, value, passage.analysis))
+            sequence = last
         return sequence
 
     def _handle_loss(self, error: Exception) -> None:

@@ -33,7 +33,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
-FORMAT = "9"
+FORMAT = "10"
 """Part of the folder's name. Another schema or analyzer has another folder, whose index is built again."""
 
 _NEVER = (1 << 62) - 1
@@ -83,8 +83,9 @@ def build_schema() -> tantivy.Schema:
     builder.add_unsigned_field("key", indexed=True, fast=True)
     builder.add_unsigned_field("sequence", fast=True)
     builder.add_unsigned_field("brevity", fast=True)
-    for field in ("created", "valid_from", "valid_to", "pinned"):
-        builder.add_integer_field(field, indexed=True, fast=True)
+    for field in ("created", "valid_from", "valid_to"):
+        builder.add_integer_field(field, fast=True)
+    builder.add_integer_field("pinned", indexed=True)
     return builder.build()
 
 
@@ -502,7 +503,7 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     subject = get_searchable_kind(value)
     document = tantivy.Document()
     document.add_text(_WORDS[subject], analysis.terms)
-    document.add_text(_DATES[subject], analysis.dates)
+    document.add_text(_DATES[subject], " ".join(leaf.list_dates()))
     document.add_text("all", subject)
     words = analysis.terms.split()
     counts = dict.fromkeys(words, 1)

@@ -45,7 +45,7 @@ from reverie.stores.sqlite.scrubbing import enter_file, leave_file, scrub_file
 if TYPE_CHECKING:
     from reverie.stores.protocol import Store
 
-_FORMAT = 4
+_FORMAT = 5
 """Version of the tables and of the analyzer; a file of another one is made again."""
 
 _BATCH = 1_000
@@ -58,20 +58,28 @@ _PRAGMAS = (
     "temp_store = MEMORY",
 )
 _USUAL = (
-    b'{"id":"","session":"chat:","position":1,"role":"assistant","role":"user","at":17,"speaker":"","page":"HISTORY.md"'
-    b'"scope":"user:","kind":"decision","kind":"preference","layer":"episodic","layer":"procedural","origin":"agent"'
-    b'"category":"user-preferences","created_at":17,"content":" the is of and in to for on with ","about":"owner"'
+    ' the is of and in to for on with a {"id":"","session":"chat:","role":"assistant","role":"user","speaker":"",'
+    '"page":"HISTORY.md","layer":"episodic","layer":"procedural","origin":"agent","about":"owner"'
 )
 """Text that documents resemble, so that short ones are compressed too. A part of the format."""
 
 _COLUMNS = (
-    "key, terms, length, thread, position, voice, at, cues, dates, importance, confidence, kind, pinned, "
-    "expires_at"
+    "key, terms, length, thread, position, voice, at, cues, dates, coalesce(importance, 0.5), "
+    "coalesce(confidence, 0.8), kind, pinned, expires_at"
 )
-_INSERT = f"INSERT INTO passage ({_COLUMNS}, subject, scope, category, copy) VALUES ({', '.join('?' * 18)})"
+_NUMBER = "(SELECT number FROM name WHERE text = ?)"
+_INSERT = f"INSERT INTO passage VALUES ({'?, ' * 9}nullif(?, 0.5), nullif(?, 0.8), ?, ?, ?, ?, {_NUMBER}, {_NUMBER}, ?)"
+_NAMED = "passage JOIN name AS s ON s.number = scope LEFT JOIN name AS c ON c.number = category"
 _MEASURE = (
     "INSERT INTO measure VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
     "passages = passages + excluded.passages, tokens = tokens + excluded.tokens"
+)
+_COUNT = _MEASURE.replace("measure VALUES (?, ?, ?, ?, ?)", f"category VALUES ({_NUMBER}, {_NUMBER}, ?, ?)")
+_REMOVE_UNUSED = (
+    "DELETE FROM measure WHERE passages = 0",
+    "DELETE FROM category WHERE passages = 0",
+    "DELETE FROM name WHERE '=' || text NOT IN (SELECT area FROM measure) "
+    "AND number NOT IN (SELECT name FROM category)",
 )
 
 
@@ -87,6 +95,10 @@ _NEIGHBORS = (
 _KEYS = 1_024  # in one statement
 
 T = TypeVar("T")
+
+AnalyzedValue = tuple[Passage, Record | Turn | Paragraph]
+Changes = dict[Searchable, tuple[list[int], list[AnalyzedValue]]]
+"""The keys of changed passages, and those that are live now with their values."""
 
 
 class DerivedDatabase:
@@ -109,6 +121,7 @@ class DerivedDatabase:
         self._identity: tuple[int, int] | None = None
         self._followed = -1
         self._measures: dict[str, list[Row]] = {}  # by area, as of `_followed`
+        self._analyzed: dict[int, AnalyzedValue | None] = {}  # None for a value that is not searched
         close_for_forks(self)
         enter_file(path or "", self)
 
@@ -119,7 +132,7 @@ class DerivedDatabase:
         if self._followed < 0 and followed and store.read_mark(followed) != mark:
             with file:  # these are of another store, or of another history of this one
                 file.execute("BEGIN IMMEDIATE")
-                for table in ("passage", "measure", "followed"):
+                for table in ("passage", "measure", "category", "name", "followed"):
                     file.execute(f"DELETE FROM {table}")
             followed = 0
         while followed < sequence:
@@ -127,25 +140,25 @@ class DerivedDatabase:
                 file.execute("BEGIN IMMEDIATE")
                 followed, _ = _read_followed(file)  # another process may have been faster
                 if followed < sequence:  # the journal of a snapshot ends before its last change
-                    followed = self._follow_batch(file, store, followed) or sequence
+                    limit = min(_BATCH, sequence - followed)
+                    followed = self._follow_batch(file, store, followed, limit) or sequence
         self._followed, self._measures = followed, {}
 
-    def _follow_batch(self, file: sqlite3.Connection, store: Store, followed: int) -> int:
+    def _follow_batch(self, file: sqlite3.Connection, store: Store, followed: int, limit: int) -> int:
         """Analyse the values that the next entries of the journal have changed; return the number of the last, or 0."""
-        changed: dict[Searchable, dict[int, None]] = {subject: {} for subject in SEARCHABLE}
-        if not (entries := store.read_changed_keys(followed, _BATCH)):
+        if not (entries := store.read_changed_keys(followed, limit)):
             return 0
-        for _, subject, key in entries:
-            if subject in changed:
-                changed[subject][key] = None
         last: int = entries[-1][0]
-        counts: dict[tuple[str, str, str], list[int]] = {}
-        for subject, keys in changed.items():
-            if keys:
-                self._write(file, store, subject, list(keys), counts)
-        file.executemany(_MEASURE, [(*area, *numbers) for area, numbers in counts.items() if any(numbers)])
+        counts: dict[tuple[str, ...], list[int]] = {}
+        self._analyzed = {}
+        for subject, keys in _group_keys(entries):
+            self._write(file, store, subject, keys, counts)
+        changed = [(*place, *numbers) for place, numbers in counts.items() if any(numbers)]
+        for sql in (_MEASURE, _COUNT):
+            file.executemany(sql, [row for to, *row in changed if to == sql])
         if any(passages < 0 for passages, _ in counts.values()):
-            file.execute("DELETE FROM measure WHERE passages = 0")
+            for statement in _REMOVE_UNUSED:
+                file.execute(statement)
         file.execute("DELETE FROM followed")
         file.execute("INSERT INTO followed VALUES (?, ?)", (last, store.read_mark(last)))
         return last
@@ -156,28 +169,35 @@ class DerivedDatabase:
         store: Store,
         subject: Searchable,
         keys: Sequence[int],
-        counts: dict[tuple[str, str, str], list[int]],
+        counts: dict[tuple[str, ...], list[int]],
     ) -> None:
         """Write the present passages of some keys, and note the difference for the counters."""
 
-        def count(scope: str, voice: str, length: int, sign: int) -> None:
-            for area in (f"={scope}", "*"):
-                counter = counts.setdefault((subject, area, voice), [0, 0])
+        def count(scope: str, category: str | None, voice: str, length: int, sign: int) -> None:
+            places = [(_MEASURE, subject, f"={scope}", voice), (_MEASURE, subject, "*", voice)]
+            for place in places if category is None else (*places, (_COUNT, category, scope)):
+                counter = counts.setdefault(place, [0, 0])
                 counter[0] += sign
                 counter[1] += sign * length
 
-        sql = f"SELECT scope, voice, length FROM passage WHERE key IN ({build_placeholders(len(keys))})"
-        for scope, voice, length in file.execute(sql, keys).fetchall():
-            count(scope, voice, length, -1)
-        file.executemany("DELETE FROM passage WHERE key = ?", [(key,) for key in keys])
-        rows = []
+        where = f"key IN ({build_placeholders(len(keys))})"
+        sql = f"SELECT key, s.text, c.text, voice, length FROM {_NAMED} WHERE {where}"
+        removed = file.execute(sql, keys).fetchall()
+        for _, scope, category, voice, length in removed:
+            count(scope, category, voice, length, -1)
+        file.executemany("DELETE FROM passage WHERE key = ?", [row[:1] for row in removed])
+        rows, names = [], set()
+        self._analyzed |= dict.fromkeys(keys)
         for key, value, thread, document in store.read_searched(subject, keys):
             passage = _build_passage(key, value, thread, self._analyse)
+            self._analyzed[key] = (passage, value)
             scope, category = get_scope(value), value.category if isinstance(value, Record) else None
-            rows.append(
-                (*passage, SEARCHABLE.index(subject), scope, category, _pack(document, passage.terms))
-            )
-            count(scope, passage.speaker, passage.length, 1)
+            beside = (passage.position, passage.speaker, passage.at, passage.kind, scope, category)
+            copy = _pack(document, _predict(passage.terms, *beside))
+            rows.append((*passage, SEARCHABLE.index(subject), scope, category, copy))
+            count(scope, category, passage.speaker, passage.length, 1)
+            names |= {scope} if category is None else {scope, category}
+        file.executemany("INSERT OR IGNORE INTO name (text) VALUES (?)", [(name,) for name in names])
         file.executemany(_INSERT, rows)
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -200,6 +220,21 @@ class DerivedDatabase:
                 found |= {row[0]: Passage._make(row) for row in rows}
         return list(found.values())
 
+    def read_changes(self, store: Store, after: int) -> tuple[int, Changes] | None:
+        """Return what the next entries of the journal changed, without reading it again after analysing it."""
+        if not (entries := store.read_changed_keys(after, _BATCH)):
+            return None
+        last: int = entries[-1][0]
+        analyzed = self._use(store, lambda _: self._analyzed, until=last)
+        changes: Changes = {}
+        for subject, keys in _group_keys(entries):
+            if not analyzed.keys() >= set(keys):
+                values = {key: value for key, value, *_ in store.read_searched(subject, keys)}
+                passages = self.read_passages(store, subject, list(values))
+                analyzed = {each.key: (each, values[each.key]) for each in passages}
+            changes[subject] = keys, [found for key in keys if (found := analyzed.get(key))]
+        return last, changes
+
     def measure(
         self, store: Store, subject: Searchable, scopes: Sequence[str] | None, category: str | None
     ) -> CollectionStats:
@@ -208,13 +243,11 @@ class DerivedDatabase:
             if subject != "record":
                 return CollectionStats(passages=0, tokens=0)
             where = SQLiteConditions()
-            asked = Filter(
-                scopes=None if scopes is None else tuple(scopes), categories=(category,), archived=None
-            )
-            where.add_record_filter(asked)
-            sql = f"SELECT count(*), total(length) FROM passage AS it WHERE {where}"
+            allowed = None if scopes is None else tuple(scopes)
+            where.add_record_filter(Filter(scopes=allowed, categories=(category,), archived=None))
+            sql = f"SELECT total(passages), total(tokens) FROM counted AS it WHERE {where}"
             ((passages, tokens),) = self._read(store, sql, where.values)
-            return CollectionStats(passages=passages, tokens=int(tokens))
+            return CollectionStats(passages=int(passages), tokens=int(tokens))
         areas = ["*"] if scopes is None else [f"={scope}" for scope in dict.fromkeys(scopes)]
         known = self._use(store, lambda file: self._read_measures(file, areas))
         counted = [row for area in areas for row in known[area] if row[0] == subject]
@@ -266,12 +299,12 @@ class DerivedDatabase:
             self._close()
             leave_file(self._path or "", self)
 
-    def _use(self, store: Store, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of work on the file, after all changes that this thread sees were analysed.
+    def _use(self, store: Store, work: Callable[[sqlite3.Connection], T], *, until: int | None = None) -> T:
+        """Return the result of work on the file, after all changes that this thread sees (or some) were analysed.
 
         A file that was removed or is damaged is made again. Where the disk refuses it, its content is in memory.
         """
-        sequence = store.sequence()
+        sequence = store.sequence() if until is None else until
         with using_connections(), self._lock:
             while True:
                 try:
@@ -280,6 +313,7 @@ class DerivedDatabase:
                         self._close()  # it was removed, or made again by another process
                     if self._file is None:
                         self._file = self._open()
+                    self._analyzed = {}  # what was erased since must not be found in it
                     if self._followed != sequence:
                         self._catch_up(self._file, store, sequence)
                     return work(self._file)
@@ -371,19 +405,26 @@ def _prepare(file: sqlite3.Connection) -> None:
         file.execute(f"PRAGMA user_version = {_FORMAT}")
 
 
-def _list_usual(terms: str) -> bytes:
-    """Return what a document resembles: its own words, which stand beside it, and the names of columns."""
-    return " ".join(terms.split()).encode("utf-8", "surrogatepass") + _USUAL
+def _predict(
+    terms: str, position: int, voice: str, at: float, kind: str, scope: str, category: str | None
+) -> bytes:
+    """Return what a document resembles: its words, the usual columns, and those that are stored beside it."""
+    moment = round(at * 1_000_000)
+    text = (
+        f'{" ".join(terms.split())}{_USUAL},"position":{position},"at":{moment},"speaker":"{voice}",'
+        f'"scope":"{scope}","kind":"{kind}","category":"{category}","created_at":{moment},"content":"'
+    )
+    return text.encode("utf-8", "surrogatepass")
 
 
-def _pack(document: str, terms: str) -> bytes:
+def _pack(document: str, expected: bytes) -> bytes:
     """Return a document compressed."""
-    packer = zlib.compressobj(1, wbits=-12, memLevel=5, zdict=_list_usual(terms))
+    packer = zlib.compressobj(6, wbits=-12, memLevel=5, zdict=expected)
     return packer.compress(document.encode("utf-8", "surrogatepass")) + packer.flush()
 
 
-def _unpack(packed: bytes, terms: str) -> str:
-    unpacker = zlib.decompressobj(wbits=-12, zdict=_list_usual(terms))
+def _unpack(packed: bytes, expected: bytes) -> str:
+    unpacker = zlib.decompressobj(wbits=-12, zdict=expected)
     return unpacker.decompress(packed).decode("utf-8", "surrogatepass")
 
 
@@ -400,11 +441,9 @@ def read_copies(folder: Path) -> tuple[int, str, dict[int, str]]:
     try:
         with contextlib.closing(open_connection(build_uri(path, "mode=ro"))) as file:
             followed, mark = _read_followed(file)
-            return (
-                followed,
-                mark,
-                {key: _unpack(*row) for key, *row in file.execute("SELECT key, copy, terms FROM passage")},
-            )
+            sql = f"SELECT key, copy, terms, position, voice, at, kind, s.text, c.text FROM {_NAMED}"
+            copies = {key: _unpack(copy, _predict(*row)) for key, copy, *row in file.execute(sql)}
+            return followed, mark, copies
     except (sqlite3.Error, zlib.error, UnicodeDecodeError) as error:
         _log.warning("the copies of values in %r cannot be read: %s", str(path), error)
         return 0, "", {}
@@ -415,18 +454,23 @@ def _read_followed(file: sqlite3.Connection) -> tuple[int, str]:
     return (found[0], found[1]) if found else (0, "")
 
 
+def _group_keys(entries: Sequence[Row]) -> list[tuple[Searchable, list[int]]]:
+    """Return for each kind of searched values the keys in entries of `Store.read_changed_keys`, none twice."""
+    changed = {
+        subject: dict.fromkeys(key for _, kind, key in entries if kind == subject) for subject in SEARCHABLE
+    }
+    return [(subject, list(keys)) for subject, keys in changed.items() if keys]
+
+
 def _build_passage(
     key: int, value: Record | Turn | Paragraph, thread: int | None, analyse: Analyse
 ) -> Passage:
-    passage = Passage(key, **analyse(value)._asdict())
+    terms, length, speaker, cues, dates = analyse(value)
     if isinstance(value, Record):
-        return passage._replace(
-            at=value.created_at.timestamp(),
-            importance=value.importance,
-            confidence=value.confidence,
-            kind=value.kind,
-            pinned=value.pinned,
-            expires_at=None if value.expires_at is None else value.expires_at.timestamp(),
-        )
-    passage = passage._replace(at=value.at.timestamp(), kind=get_searchable_kind(value))
-    return passage._replace(thread=thread, position=value.position) if isinstance(value, Turn) else passage
+        rest = (value.importance, value.confidence, value.kind, value.pinned)
+        expires_at = None if value.expires_at is None else value.expires_at.timestamp()
+        at = value.created_at.timestamp()
+        return Passage(key, terms, length, None, 0, speaker, at, cues, dates, *rest, expires_at)
+    position = value.position if isinstance(value, Turn) else 0
+    at, kind = value.at.timestamp(), get_searchable_kind(value)
+    return Passage(key, terms, length, thread, position, speaker, at, cues, dates, kind=kind)
