@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import signal
@@ -95,6 +94,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @contextlib.contextmanager
 def handle_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on SIGINT and SIGTERM while the block runs."""
+    import asyncio  # here: commands that are no servers need no loop
+
     loop = asyncio.get_running_loop()
     for each in _SIGNALS:
         loop.add_signal_handler(each, stop)

@@ -5,7 +5,6 @@ Commands and their dependencies are imported only when needed, so that short com
 
 from __future__ import annotations
 
-import difflib
 import io
 import logging
 import os
@@ -16,6 +15,7 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
+from reverie import __version__
 from reverie.domain import errors
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, ExitCode, build_common_options, get_exit_code
@@ -71,6 +71,8 @@ class ReverieGroup(click.Group):
         name = args[0]
         names = self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
+            import difflib  # only a mistake needs it
+
             close = difflib.get_close_matches(name, names, n=1)
             close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else close
             ctx.fail(f"No such command {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
@@ -180,7 +182,7 @@ cli = ReverieGroup(
     "standard error. In a pipe, results are lines of tab-separated fields; with --json, one JSON document.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-click.version_option(package_name="reverie", message="%(version)s")(cli)
+click.version_option(__version__, message="%(version)s")(cli)
 
 
 def main() -> NoReturn:
