@@ -20,7 +20,6 @@ from reverie.files import folder
 from reverie.files.atomic import _escape_path
 from reverie.files.folder import MemoryFolder
 from reverie.files.hand_edits.importer import HandEditImporter
-from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
 from reverie.files.layout import (
     DRAFTS,
     Layout,
@@ -33,6 +32,7 @@ from reverie.files.layout import (
     split_numbered_path,
 )
 from reverie.files.mirror import MirrorReport, MirrorWriter
+from reverie.files.scan import SAVING_S, HandEditReport
 from reverie.files.state import FileState
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store

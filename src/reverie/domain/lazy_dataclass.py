@@ -1,8 +1,8 @@
 """Dataclasses whose methods are made on first use, so that an import costs little.
 
 `dataclasses.dataclass` compiles six methods of each class at once, and needs `inspect`. Here the decorator makes the
-class with its slots, and no more. `__init__` is compiled for the first object; all else is made by `dataclasses` when
-somebody asks for it. So the class is the same in the end, and type checkers are told so.
+class with its slots, and no more. `__init__`, `__eq__` and `__hash__` are each compiled for the first use; all else is
+made by `dataclasses` when somebody asks for it. So the class is the same in the end, and type checkers are told so.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ else:
     _FROZEN = ["__hash__", "__setattr__", "__delattr__", "__getstate__", "__setstate__"]
 
     class field(SimpleNamespace):  # noqa: N801  # the name that it has in `dataclasses`
-        """What a class declares of a field, with the arguments of `dataclasses.field`."""
+        """What a class declares of a field, with the arguments of `dataclasses.field` except `compare`."""
 
         default = default_factory = MISSING
-        init, metadata = True, {}
+        init, hash, metadata = True, None, {}
 
     class _Later:
         """Stands in a class for what is made when somebody asks for it."""
@@ -41,6 +41,8 @@ else:
         def __get__(self, instance: object, owner: type) -> Any:
             if self._name == "__init__":
                 self._owner.__init__ = _compile_init(self._owner)
+            elif self._name in ("__eq__", "__hash__"):
+                setattr(self._owner, self._name, _compile_comparison(self._owner, self._name))
             else:
                 _complete(self._owner)
             return getattr(owner if instance is None else instance, self._name)
@@ -61,8 +63,10 @@ else:
         >>> ours = dataclass(frozen=True, slots=True, kw_only=True)(Place)
         >>> str(inspect.signature(ours)) == str(inspect.signature(theirs))
         True
-        >>> ours(name="a") == ours(name="a", tags=[]) != ours(name="b"), hash(ours(name="", tags=())) != 0
-        (True, True)
+        >>> ours(name="a") == ours(name="a", tags=[]) != ours(name="b")
+        True
+        >>> hash(ours(name="a", tags=())) == hash(theirs(name="a", tags=()))
+        True
         >>> place = replace(ours(name="a", rank=2), name="b")
         >>> place, dataclasses.replace(place, rank=3), copy.deepcopy(place) == place, place == theirs(name="b", rank=2)
         (Place(name='b', tags=[], rank=2), Place(name='b', tags=[], rank=3), True, False)
@@ -87,11 +91,8 @@ else:
             later = [*_ALWAYS, *_FROZEN] if form.get("frozen") else _ALWAYS
             made = {"__hash__": None} | {name: _Later() for name in later}
             made |= {name: each for name, each in body.items() if name not in names}
-            made |= {
-                "__slots__": tuple(names),
-                "__lazy_fields__": tuple(known),
-                "__lazy_form__": (body, form),
-            }
+            made |= {"__slots__": tuple(names), "__lazy_fields__": tuple(known)}
+            made["__lazy_form__"] = body, form
             return _copy_class(declared, made)
 
         return make
@@ -106,12 +107,10 @@ else:
         import dataclasses
 
         body, form = kind.__lazy_form__
-        given = {
-            name: dataclasses.field(**vars(each)) for name, each in body.items() if isinstance(each, field)
-        }
+        given = {key: dataclasses.field(**vars(it)) for key, it in body.items() if isinstance(it, field)}
         made = vars(dataclasses.dataclass(_copy_class(kind, body | given), **form))
         for name, each in list(vars(kind).items()):
-            if isinstance(each, _Later) and name != "__init__":
+            if isinstance(each, _Later) and name not in ("__init__", "__eq__", "__hash__"):
                 setattr(kind, name, made[name])
 
     def _compile_init(kind: type) -> Any:
@@ -133,10 +132,19 @@ else:
         exec(source, vars(sys.modules[kind.__module__]), found := {})
         init = found["create"](**known)
         init.__qualname__ = f"{kind.__qualname__}.__init__"
-        init.__annotations__ = {each.name: each.type for each in kind.__lazy_fields__ if each.init} | {
-            "return": None
-        }
+        kinds = {each.name: each.type for each in kind.__lazy_fields__ if each.init}
+        init.__annotations__ = {**kinds, "return": None}
         return init
+
+    def _compile_comparison(kind: type, name: str) -> Any:
+        """Return the `__eq__` or `__hash__` of `dataclasses`."""
+        is_hash = name == "__hash__"
+        used = [f".{each.name}," for each in kind.__lazy_fields__ if each.hash is not False or not is_hash]
+        ours, theirs = (f"({''.join(of + each for each in used)})" for of in ("self", "other"))
+        same = f"{ours} == {theirs} if other.__class__ is self.__class__ else NotImplemented"
+        made = eval(f"lambda self: hash({ours})" if is_hash else f"lambda self, other: {same}")
+        made.__name__, made.__qualname__ = name, f"{kind.__qualname__}.{name}"
+        return made
 
     def fields(kind: Any) -> tuple[Any, ...]:
         """Return the fields of a dataclass: name, type, default and metadata."""

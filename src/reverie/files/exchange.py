@@ -13,9 +13,9 @@ from pathlib import Path
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable, translate_os_errors
 from reverie.files.hand_edits.importer import HandEditImporter
-from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
 from reverie.files.layout import Layout
 from reverie.files.mirror import MirrorReport, MirrorWriter
+from reverie.files.scan import SAVING_S, HandEditReport
 from reverie.files.state import FileState
 from reverie.stores.writer import StoreWriter
 

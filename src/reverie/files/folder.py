@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reverie.domain.change import JournalEntry, Value
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, quote_value
@@ -28,15 +29,18 @@ from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
 from reverie.domain.text.validation import validate_values
+from reverie.files.atomic import AtomicFolder
 from reverie.files.claim import RENEW_S, claim_folder
-from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
-from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
 from reverie.files.layout import Layout, build_page_path, build_path, parse_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
+from reverie.files.scan import QUIET_S, SAVING_S, HandEditReport, scan
 from reverie.files.state import FileState
 from reverie.stores.base import StoreProblem
 from reverie.stores.forks import close_for_forks
 from reverie.stores.writer import StoreWriter
+
+if TYPE_CHECKING:
+    from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 
 _log = logging.getLogger("reverie")
 
@@ -79,11 +83,12 @@ class MemoryFolder:
             layout: Where records are: on pages, or each in a file of its own.
         """
         self._root = root
+        self._writer = writer
         self._store = writer.store
         self._clock = writer.clock
         self._state = FileState(root)
         self._mirror = MirrorWriter(root, writer.store, self._state, clock=writer.clock, layout=layout)
-        self._hands = HandEditImporter(writer, self._state, root)
+        self._importer: HandEditImporter | None = None
         self._changed = threading.Condition()
         self._jobs: list[str] = []
         self._thread: threading.Thread | None = None
@@ -356,13 +361,27 @@ class MemoryFolder:
 
     def _take_in(self, *, wait_s: float = QUIET_S) -> HandEditReport:
         began = time.monotonic()
-        report = self._hands.take_in(wait_s=wait_s)
+        report = HandEditReport() if self._is_unedited() else self._hands.take_in(wait_s=wait_s)
         self._scanned_at = time.monotonic()
         if report:
             self._write_all()
         else:
             self._scan_s = self._scanned_at - began
         return report
+
+    @property
+    def _hands(self) -> HandEditImporter:
+        from reverie.files.hand_edits.importer import HandEditImporter  # here: most turns have no hand edits
+
+        with self._changed:
+            self._importer = self._importer or HandEditImporter(self._writer, self._state, self._root)
+        return self._importer
+
+    def _is_unedited(self) -> bool:
+        """Return whether all files are as they were written, so that the importer is not needed."""
+        found = scan(self._root, self._state.known())
+        has_news = found.changed or found.added or found.missing or found.odd or found.gone
+        return not (self._importer or has_news or AtomicFolder(self._root).list_drafts())
 
     def _has_changed_page(self) -> bool:
         """Return whether one of the pages that stand in prompts is not as it was written."""

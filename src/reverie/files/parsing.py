@@ -19,7 +19,7 @@ from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, describe_intake, reread
-from reverie.domain.lazy_dataclass import dataclass, fields, replace
+from reverie.domain.lazy_dataclass import fields, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import Line, is_visible_tag, parse_line
 from reverie.domain.page import HISTORY, parse_daily_note_day
@@ -59,22 +59,6 @@ _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 class EmptiedFile(InvalidInput):
     """A file without content, or without most of it. It is not imported, and deleting it deletes what it said."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenFile:
-    """A file that cannot be imported. Its last good content stays in force.
-
-    Attributes:
-        path: The path, relative to the memory's folder.
-        why: What is wrong, with the line where possible; never content.
-    """
-
-    path: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.why}"
 
 
 class PageRow(NamedTuple):

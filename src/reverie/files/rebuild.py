@@ -28,7 +28,7 @@ from reverie.domain.text.timestamps import Clock
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import REBUILDER
 from reverie.files.layout import MEMORY, SESSIONS
-from reverie.files.parsing import BrokenFile
+from reverie.files.scan import BrokenFile
 from reverie.files.state import FileState
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore

@@ -13,11 +13,11 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from reverie.domain.change import Subject
 from reverie.domain.lazy_dataclass import dataclass, field
 from reverie.domain.living_page import parse_line
-from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.atomic import AtomicFolder, is_lost
 from reverie.files.layout import (
     ARCHIVE,
@@ -28,8 +28,10 @@ from reverie.files.layout import (
     parse_form,
     parse_path,
 )
-from reverie.files.parsing import BrokenFile
 from reverie.files.state import FileRecord, FileState
+
+if TYPE_CHECKING:
+    from reverie.domain.text.shingles import PhraseMatcher
 
 CONFLICT = ".conflict.json"
 """Suffix of conflict files, which hold the program's version of what a person changed too."""
@@ -37,8 +39,73 @@ CONFLICT = ".conflict.json"
 BROKEN = ".broken"
 """Suffix of the copy of a session's file that has lines which could not be imported."""
 
+QUIET_S = 0.1
+"""How long a file has to be unchanged before it is imported, in seconds: an editor may write it in pieces."""
+
+SAVING_S = 1.0
+"""The same for a file without its end, which an editor may have saved by half."""
+
 _TOPS = (MEMORY, SESSIONS)
 _LEFT_BY_EDITORS = ("~", ".swp", ".swx", ".tmp", ".bak", ".orig", ".part")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenFile:
+    """A file that cannot be imported. Its last good content stays in force.
+
+    Attributes:
+        path: The path, relative to the memory's folder.
+        why: What is wrong, with the line where possible; never content.
+    """
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
+
+
+class HandEdit(NamedTuple):
+    """A change that a person made in a file, as it was committed.
+
+    Attributes:
+        path: The file.
+        subject: Which kind of thing it is.
+        id: Its id.
+        what: `added`, `changed`, `moved` (to another category), `archived`, `restored` or `removed`; `kept`
+            if a file was deleted that is written again; `held` if too many lines are gone, so that changes wait for
+            review.
+    """
+
+    path: str
+    subject: Subject
+    id: str
+    what: str
+
+
+@dataclass(slots=True, kw_only=True)
+class HandEditReport:
+    """Result of an import.
+
+    Attributes:
+        taken: The hand edits that were committed, in order.
+        problems: The files that cannot be imported, of those that were examined.
+        lost: Whether so much was missing that the folder counts as lost and is written again.
+        due: Whether files have to be written.
+        unfinished: Files that an editor may still be saving; they are left for the next time.
+        failure: Why the files could not be examined; empty if they were.
+    """
+
+    taken: list[HandEdit] = field(default_factory=list)
+    problems: list[BrokenFile] = field(default_factory=list)
+    lost: bool = False
+    due: bool = False
+    unfinished: list[str] = field(default_factory=list)
+    failure: str = ""
+
+    def __bool__(self) -> bool:
+        """Return whether anything was imported or has to be written."""
+        return bool(self.taken or self.lost or self.due)
 
 
 @dataclass(slots=True, kw_only=True)

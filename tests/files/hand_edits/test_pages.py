@@ -16,7 +16,7 @@ from reverie.domain.change import Change
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.files import layout
-from reverie.files.hand_edits.intake import HandEditReport
+from reverie.files.scan import HandEditReport
 from tests.files.folder_fixture import DAY, EditedFolder, make_paragraph, open_edited_folder
 from tests.support.contract import factories
 from tests.support.contract.factories import NOW

@@ -41,17 +41,14 @@ from reverie.files.hand_edits.intake import (
     CONFLICT_WITH,
     CONFLICTING_FIELDS,
     FORGOTTEN,
-    QUIET_S,
     ChangedFile,
-    HandEditReport,
     HandEditRun,
     is_mass_removal,
 )
 from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
-from reverie.files.parsing import BrokenFile
-from reverie.files.scan import BROKEN, FolderScan, scan
+from reverie.files.scan import BROKEN, QUIET_S, BrokenFile, FolderScan, HandEditReport, scan
 from reverie.files.state import FileState
 from reverie.stores.living_page import PageDecision, decide_edit
 from reverie.stores.protocol import Store

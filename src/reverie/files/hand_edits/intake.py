@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
-from reverie.domain.lazy_dataclass import dataclass, field, replace
+from reverie.domain.lazy_dataclass import replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
@@ -27,8 +27,8 @@ from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.expected import find_pending, read_values, render_expected_content
 from reverie.files.layout import FileLocation, Form, index_lines, parse_path
-from reverie.files.parsing import BrokenFile, EmptiedFile
-from reverie.files.scan import CONFLICT
+from reverie.files.parsing import EmptiedFile
+from reverie.files.scan import CONFLICT, QUIET_S, SAVING_S, BrokenFile, HandEdit, HandEditReport
 from reverie.files.state import FileRecord, FileState, compute_checksum
 from reverie.stores.living_page import ACCIDENT
 from reverie.stores.protocol import Store
@@ -46,12 +46,6 @@ REBUILDER = "rebuild"
 
 DELETED = "file deleted by hand"
 """Reason in the journal for a record whose file a person deleted."""
-
-QUIET_S = 0.1
-"""How long a file has to be unchanged before it is imported, in seconds: an editor may write it in pieces."""
-
-SAVING_S = 1.0
-"""The same for a file without its end, which an editor may have saved by half."""
 
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
 """Reason why a file is not imported that has erased text."""
@@ -75,24 +69,6 @@ class MergeConflict(NamedTuple):
 
     ours: Value
     fields: tuple[str, ...]
-
-
-class HandEdit(NamedTuple):
-    """A change that a person made in a file, as it was committed.
-
-    Attributes:
-        path: The file.
-        subject: Which kind of thing it is.
-        id: Its id.
-        what: `added`, `changed`, `moved` (to another category), `archived`, `restored` or `removed`; `kept`
-            if a file was deleted that is written again; `held` if too many lines are gone, so that changes wait for
-            review.
-    """
-
-    path: str
-    subject: Subject
-    id: str
-    what: str
 
 
 class ChangedFile(NamedTuple):
@@ -119,31 +95,6 @@ class ChangedFile(NamedTuple):
     lines: Mapping[str, int]
     at: str
     checksum: int
-
-
-@dataclass(slots=True, kw_only=True)
-class HandEditReport:
-    """Result of an import.
-
-    Attributes:
-        taken: The hand edits that were committed, in order.
-        problems: The files that cannot be imported, of those that were examined.
-        lost: Whether so much was missing that the folder counts as lost and is written again.
-        due: Whether files have to be written.
-        unfinished: Files that an editor may still be saving; they are left for the next time.
-        failure: Why the files could not be examined; empty if they were.
-    """
-
-    taken: list[HandEdit] = field(default_factory=list)
-    problems: list[BrokenFile] = field(default_factory=list)
-    lost: bool = False
-    due: bool = False
-    unfinished: list[str] = field(default_factory=list)
-    failure: str = ""
-
-    def __bool__(self) -> bool:
-        """Return whether anything was imported or has to be written."""
-        return bool(self.taken or self.lost or self.due)
 
 
 class HandEditRun:

@@ -403,16 +403,7 @@ class _Table(NamedTuple):
     read: Callable[[dict[str, Any], ImportTerms, str], Iterable[Item]]
 
 
-_LAST_TEXTS = """
-    SELECT memory_id AS id, coalesce(new_memory, old_memory) AS memory, first_at AS created_at,
-        coalesce(updated_at, created_at) AS updated_at,
-        CASE event WHEN 'DELETE' THEN coalesce(updated_at, created_at) END AS ended_at
-    FROM (
-        SELECT *, min(created_at) OVER (PARTITION BY memory_id) AS first_at,
-            row_number() OVER (PARTITION BY memory_id ORDER BY rowid DESC) AS place FROM history
-    ) WHERE place = 1 ORDER BY first_at, memory_id
-"""
-
+_LAST_TEXTS = Path(__file__).with_name("mem0.sql").read_text("utf-8")
 _TABLES = (
     _Table("mem0", "history", frozenset({"memory_id", "old_memory", "new_memory", "event"}), _LAST_TEXTS, _read_mem0),
     _Table("claude-mem", "observations", frozenset({"project", "type", "title"}), "", _read_observation),

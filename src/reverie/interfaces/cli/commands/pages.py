@@ -22,7 +22,7 @@ from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.domain.page import Page, Paragraph
-    from reverie.files.hand_edits.intake import HandEditReport
+    from reverie.files.scan import HandEditReport
     from reverie.memory import Memory
 
 _MOST_LISTED = 1_000
