@@ -156,6 +156,7 @@ def compute_candidate_chances(given: PackInput) -> dict[str, float]:
     return chances
 
 
+@lru_cache(maxsize=16)
 def _find_asked_days(message: str, today: date) -> list[DateMention]:
     """Return the days, not today, of a message with at most one word beside them, such as "What happened on 3 May?"."""
     dates = find_query_dates(message, today=today)
@@ -348,7 +349,7 @@ def _list_named(message: str) -> set[str]:
     return {word for word in tokenize(message) if len(word) >= _SHORTEST_NAMED} - STOP_WORDS
 
 
-@lru_cache(maxsize=256)  # the pages and the replayed turns are in every prompt
+@lru_cache(maxsize=512)  # the pages and the replayed turns are in every prompt
 def _fold_words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
@@ -368,10 +369,9 @@ def collapse_repetitions(
         if kept is None:
             continue
         preferred = places[kept]
-        score = max(collapsed[place].hit.score, collapsed[preferred].hit.score)
-        collapsed[preferred] = collapsed[preferred]._replace(
-            hit=replace(collapsed[preferred].hit, score=score)
-        )
+        best = collapsed[preferred]
+        score = max(collapsed[place].hit.score, best.hit.score)
+        collapsed[preferred] = best._replace(hit=replace(best.hit, score=score))
         order[preferred] = min(order[preferred], (place, -1))
     return [collapsed[place] for place in sorted(order, key=order.__getitem__)]
 

@@ -16,6 +16,7 @@ import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, cast
 
 from reverie.context import gate, render, retrieval
@@ -265,10 +266,8 @@ class Pack:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the pack as JSON values."""
-        names = [
-            *("query", "text", "stable_text", "messages"),
-            *("tokens", "soft_tokens", "hard_tokens", "replayed_tokens"),
-        ]
+        names = ["query", "text", "stable_text", "messages", "tokens"]
+        names += ["soft_tokens", "hard_tokens", "replayed_tokens"]
         candidates = [
             to_json_object(choice, "verdict", "tokens", "recent", "shown_at") | choice.hit.to_dict()
             for choice in self.choices
@@ -428,15 +427,20 @@ def _choose_standing(
 
     If not all of them fit, pinned ones and then those that the message needs most take precedence.
     """
-    lines = {record.id: render.render_record(record) for record in records}
-    costs = {name: validation.estimate_item_cost(line) for name, line in lines.items()}
-    if sum(costs.values()) > room:
+    lines: dict[str, str] = {}
+
+    def measure(record: Record) -> int:
+        if record.id not in lines:  # only what may fit is rendered
+            lines[record.id] = render.render_record(record)
+        return validation.estimate_item_cost(lines[record.id])
+
+    if any(total > room for total in accumulate(map(measure, records))):
         records = sorted(records, key=lambda each: (not each.pinned, -chances.get(each.id, 0.0)))
     room -= estimate_section_cost(f"{render.STANDING_HEADER}\n- … and {len(records)} more")
-    chosen = []
+    chosen, least = [], validation.estimate_item_cost("")
     for record in records:
-        if costs[record.id] <= room:
-            room -= costs[record.id]
+        if room >= least and (cost := measure(record)) <= room:
+            room -= cost
             chosen.append(record)
     if not chosen:
         return [], ""

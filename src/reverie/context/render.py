@@ -86,8 +86,6 @@ def cut_section(text: str, room: int) -> str:
 
 def count_fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
     """Return the number of lines that fit under the header into `room` tokens, with a line about the others."""
-    if not lines:
-        return 0
     if estimate_section_cost("\n".join([header, *lines])) <= room:
         return len(lines)
     fit = 0

@@ -320,8 +320,13 @@ def retrieve_recent(
         return []
     known = standing.union(hit.id for hit in hits)
     allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
-    records = recaller.recent(allowed=allowed, limit=limit + len(known))
-    return [record for record in records if record.id not in known and not has_ended(record, now)][:limit]
+    # Few of the newest are known, and each that is read takes time.
+    for most in sorted({min(4 * limit, limit + len(known)), limit + len(known)}):
+        records = recaller.recent(allowed=allowed, limit=most)
+        recent = [record for record in records if record.id not in known and not has_ended(record, now)]
+        if len(recent) >= limit:
+            break
+    return recent[:limit]
 
 
 def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str, ...]) -> list[Record]:
@@ -395,10 +400,8 @@ _fold = lru_cache(maxsize=512)(fold_text)  # rules and the page are in every pro
 
 
 def _get_rank(hit: Hit) -> int:
-    if hit.record is not None and hit.record.is_headline:
-        return 4  # so that no other hit is left out for it
-    if hit.record is not None:
-        return int(hit.record.kind == "insight")
+    if hit.record is not None:  # no other hit is left out for a headline
+        return 4 if hit.record.is_headline else int(hit.record.kind == "insight")
     return 2 if hit.paragraph is not None else 3
 
 

@@ -27,7 +27,7 @@ from reverie.context.window import ShownLedger, find_question, prepend_question,
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.filter import Filter, is_record_allowed
+from reverie.domain.filter import is_valid_at
 from reverie.domain.lazy_dataclass import dataclass, field, replace
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph
@@ -139,11 +139,12 @@ class PackGatherer:
         key = self.store.sequence(), scopes
         if self.latest_rules is None or self.latest_rules[0] != key:
             self.latest_rules = key, retrieval.retrieve_standing(self.recaller, self.settings, scopes)
-        holding = Filter(alive_at=now, valid_at=now)
         return tuple(
             record
             for record in self.latest_rules[1]
-            if is_record_allowed(holding, record) and (record.until is None or record.until >= now)
+            if is_valid_at(record, now)
+            and (record.expires_at is None or record.expires_at > now)
+            and (record.until is None or record.until >= now)
         )
 
 

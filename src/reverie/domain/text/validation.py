@@ -14,7 +14,7 @@ _UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 """White space and other invisible characters."""
 
-_SURROGATE = defer_regex(r"[\ud800-\udfff]")
+_UNCLEAN = defer_regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def estimate_tokens(text: str) -> int:
@@ -87,7 +87,7 @@ def validate_values(values: object, *, name: str, of: str) -> list[Any]:
 
 def clean_text(text: str) -> str:
     """Return `text` with lone surrogates and control characters replaced by spaces."""
-    return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))
+    return _UNCLEAN.sub(" ", text)
 
 
 def to_storable(text: str) -> str:
