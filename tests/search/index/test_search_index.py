@@ -378,14 +378,21 @@ def test_an_index_lost_while_it_is_folded_in_the_background_is_built_again(
     index.close()
 
 
-@pytest.mark.slow
-def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteStore, tmp_path: Path) -> None:
-    new = [record(n, f"tea note{n}") for n in range(1, 2_101)]
+def test_closing_stops_following(store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = [record(n, f"tea note{n}") for n in range(1, 3_101)]
     store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
-    index = SearchIndex(store, tmp_path / "index")
-    status = index.status()
-    assert (status.committed, status.waiting) == (2_100, 0)
+    index, read_searched, begun = SearchIndex(store, tmp_path), store.read_searched, threading.Event()
+
+    def read_slowly(*arguments: Any) -> object:
+        begun.set()
+        return _until(lambda: index._closing) or read_searched(*arguments)
+
+    monkeypatch.setattr(store, "read_searched", read_slowly)
+    index.follow_soon()
+    assert begun.wait(10)
     index.close()
+    assert TantivyIndex(tmp_path).sequence == 1_000
+    assert (SearchIndex(store, tmp_path).status().committed, store.sequence()) == (3_100, 3_100)
 
 
 def test_a_late_save_counts_once(store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

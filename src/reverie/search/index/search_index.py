@@ -80,7 +80,7 @@ class SearchIndex:
         self._fold_at = fold_at
         self._lock = ForkSafeLock(self._reset_after_fork)
         self._folding: threading.Thread | None = None
-        self._closing = False
+        self._closing = self._is_hurried = False
         self._committed: TantivyIndex | None = None
         self._lost = False
         self._cleared_at: float | None = None
@@ -395,16 +395,21 @@ class SearchIndex:
                 broken += 1
                 committed = self._replace() if broken < _TRIES else self._open_in_memory(error)
                 continue
-            if committed.sequence or not self._store.sequence():
+            if committed.sequence or self._is_hurried or not self._store.sequence():
                 return committed
 
     def _fill(self, batch: IndexBatch) -> int:
         """Add every passage of the store; return the number of the last entry of the journal."""
-        return max(self._store.sequence(), self._fill_changes(batch, 0, until=None))
+        newest, last = self._store.sequence(), self._fill_changes(batch, 0, until=None)
+        return (
+            last if self._is_hurried else max(newest, last)
+        )  # the last change of a snapshot is not in its journal
 
     def _fill_changes(self, batch: IndexBatch, sequence: int, *, until: int | None) -> int:
         """Add the changes after a journal entry, up to another one (None: all); return the number of the last one."""
-        while (until is None or sequence < until) and (found := self._store.read_changes(sequence)):
+        while (until is None or sequence < until) and not self._is_hurried:
+            if not (found := self._store.read_changes(sequence)):
+                break
             last, changes = found
             for keys, live in changes.values():
                 for key in keys:
@@ -547,15 +552,16 @@ class SearchIndex:
             behind = self._store.sequence() - self._followed
         except StoreError:  # the fold would fail too
             return False
-        return self._count_waiting() + behind >= FOLD_ON_CLOSE
+        return behind < _FAR and self._count_waiting() + behind >= FOLD_ON_CLOSE
 
     def close(self) -> None:
-        """Finish pending work, and commit if much has changed since the last commit."""
+        """Commit what was followed, and the changes since unless they are many: then the next process follows them."""
+        self._closing = self._is_hurried = True  # before the lock, which the thread may have for long
         with self._lock:
-            self._closing = True
             folding = self._folding
         if folding is not None:
             folding.join()
+        self._is_hurried = False
         with self._lock:
             worthwhile = self._committed is not None and self._is_worth_folding()
         if self._cleared_at is not None:  # so that the next process need not build it at its first search

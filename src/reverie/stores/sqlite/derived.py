@@ -96,7 +96,8 @@ _KEYS = 1_024  # in one statement
 
 T = TypeVar("T")
 
-AnalyzedValue = tuple[Passage, Record | Turn | Paragraph]
+_Value = Record | Turn | Paragraph
+AnalyzedValue = tuple[Passage, _Value]
 Changes = dict[Searchable, tuple[list[int], list[AnalyzedValue]]]
 """The keys of changed passages, and those that are live now with their values."""
 
@@ -140,13 +141,12 @@ class DerivedDatabase:
                 file.execute("BEGIN IMMEDIATE")
                 followed, _ = _read_followed(file)  # another process may have been faster
                 if followed < sequence:  # the journal of a snapshot ends before its last change
-                    limit = min(_BATCH, sequence - followed)
-                    followed = self._follow_batch(file, store, followed, limit) or sequence
+                    followed = self._follow_batch(file, store, followed, sequence) or sequence
         self._followed, self._measures = followed, {}
 
-    def _follow_batch(self, file: sqlite3.Connection, store: Store, followed: int, limit: int) -> int:
+    def _follow_batch(self, file: sqlite3.Connection, store: Store, followed: int, until: int) -> int:
         """Analyse the values that the next entries of the journal have changed; return the number of the last, or 0."""
-        if not (entries := store.read_changed_keys(followed, limit)):
+        if not (entries := store.read_changed_keys(followed, min(_BATCH, until - followed))):
             return 0
         last: int = entries[-1][0]
         counts: dict[tuple[str, ...], list[int]] = {}
@@ -462,15 +462,12 @@ def _group_keys(entries: Sequence[Row]) -> list[tuple[Searchable, list[int]]]:
     return [(subject, list(keys)) for subject, keys in changed.items() if keys]
 
 
-def _build_passage(
-    key: int, value: Record | Turn | Paragraph, thread: int | None, analyse: Analyse
-) -> Passage:
+def _build_passage(key: int, value: _Value, thread: int | None, analyse: Analyse) -> Passage:
     terms, length, speaker, cues, dates = analyse(value)
     if isinstance(value, Record):
-        rest = (value.importance, value.confidence, value.kind, value.pinned)
-        expires_at = None if value.expires_at is None else value.expires_at.timestamp()
-        at = value.created_at.timestamp()
-        return Passage(key, terms, length, None, 0, speaker, at, cues, dates, *rest, expires_at)
+        expires_at = value.expires_at.timestamp() if value.expires_at else None
+        rest = (value.importance, value.confidence, value.kind, value.pinned, expires_at)
+        return Passage(key, terms, length, None, 0, speaker, value.created_at.timestamp(), cues, dates, *rest)
     position = value.position if isinstance(value, Turn) else 0
     at, kind = value.at.timestamp(), get_searchable_kind(value)
     return Passage(key, terms, length, thread, position, speaker, at, cues, dates, kind=kind)
