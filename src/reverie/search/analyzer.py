@@ -13,7 +13,6 @@ from reverie.domain.text import tokenizer
 from reverie.search.dates import analyze_dates
 
 _LONGEST_CACHED = 2_000  # characters
-_HEADLINE = AnalyzedText(terms="", length=0)
 
 
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
@@ -34,7 +33,7 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
         speaker = (value.speaker or value.role).casefold()
         return _analyze_text(text, value.at, cues=tokenizer.extract_cues(text), speaker=speaker)
     if value.is_headline:
-        return _HEADLINE
+        return AnalyzedText(terms="", length=0)
     # The category "car" does not make an English fact French. An item's language is that of its key too.
     speech = "" if value.is_item else value.content
     return _analyze_text(text, value.created_at, value.resolved_dates, speech=speech)

@@ -456,9 +456,7 @@ def _read_followed(file: sqlite3.Connection) -> tuple[int, str]:
 
 def _group_keys(entries: Sequence[Row]) -> list[tuple[Searchable, list[int]]]:
     """Return for each kind of searched values the keys in entries of `Store.read_changed_keys`, none twice."""
-    changed = {
-        subject: dict.fromkeys(key for _, kind, key in entries if kind == subject) for subject in SEARCHABLE
-    }
+    changed = {each: dict.fromkeys(key for _, kind, key in entries if kind == each) for each in SEARCHABLE}
     return [(subject, list(keys)) for subject, keys in changed.items() if keys]
 
 
