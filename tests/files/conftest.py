@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.folder_fixture import KeptFolder, large, small, write_samples
+from tests.files.folder_fixture import (
+    EditedFolder,
+    KeptFolder,
+    large,
+    open_edited_folder,
+    small,
+    write_samples,
+)
 
 
 @pytest.fixture(params=[small, pytest.param(large, marks=pytest.mark.slow)])
@@ -21,3 +28,17 @@ def kept_folder(
     assert opened.folder.flush()
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def edited_folder(tmp_path: Path) -> Iterator[EditedFolder]:
+    """A folder with a file for each record."""
+    with open_edited_folder(tmp_path / "memory") as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[EditedFolder]:
+    """A folder with pages of records."""
+    with open_edited_folder(tmp_path / "memory", "pages") as opened:
+        yield opened

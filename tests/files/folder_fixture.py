@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -224,6 +224,18 @@ class KeptFolder(EditedFolder):
         other = file.with_name(f".{file.name}.swp")
         other.write_text(text.replace(old, new))
         other.rename(file)
+
+
+def failing_below(folder: Path, number: int) -> Callable[..., int]:
+    """`os.open` as on a disk that is read-only, or full, below a folder."""
+    real = os.open
+
+    def refuse(path: str, flags: int, *args: int, **options: int) -> int:
+        if flags & os.O_CREAT and os.fspath(path).startswith(os.fspath(folder)):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, flags, *args, **options)
+
+    return refuse
 
 
 def small(patch: pytest.MonkeyPatch) -> None:

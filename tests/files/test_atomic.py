@@ -157,7 +157,7 @@ def test_a_file_saved_into_the_gap_of_renaming_aside_stays(
 
 
 @pytest.mark.parametrize("save", SAVES)
-def test_an_edit_just_before_the_removal_is_put_back(
+def test_an_edit_just_before_the_removal_is_put_back_and_can_be_removed(
     root: Path, way: str, monkeypatch: pytest.MonkeyPatch, save: Callable[[Path, bytes], None]
 ) -> None:
     disk = AtomicFolder(root)
@@ -172,3 +172,8 @@ def test_an_edit_just_before_the_removal_is_put_back(
     monkeypatch.setattr(os, "rename", late)
     assert not disk.remove(FILE, seen)
     assert (root / FILE).read_bytes() == b"theirs\n"
+    (root / "memory" / DRAFTS).rmdir()
+    seen = disk.stat(FILE)
+    assert seen is not None
+    assert disk.remove(FILE, seen)
+    assert not (root / FILE).exists()

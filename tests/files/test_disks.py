@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from reverie import Memory, StoreUnavailable
 from reverie.files.state import FileState, StateUnavailable
-from tests.support.disks import small_disk
+from tests.support.disks import fill, small_disk
 
 ADVICE = "the disk is full: free some space and retry"
 
@@ -26,10 +25,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_memory_on_a_full_disk_says_so_and_is_there_when_there_is_room(disk: Path) -> None:
     with Memory.open(disk / "memory", embedder="none") as memory:
         memory.save("Ana lives in Porto")
-    filler = disk / "filler"
-    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * 1_024)
+    fill(filler := disk / "filler")
     with (  # opening it reads which files it has
         pytest.raises(StoreUnavailable, match=ADVICE),
         Memory.open(disk / "memory", embedder="none") as memory,
@@ -63,9 +59,7 @@ def test_an_import_on_a_full_disk_loses_nothing_and_can_be_repeated(disk: Path, 
     with Memory.open(disk / "memory", embedder="none") as memory:
         memory.save("Ana lives in Porto")
         memory.flush()
-        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-            while True:
-                file.write(b"x" * 1_024)
+        fill(filler)
         with pytest.raises(StoreUnavailable):
             memory.admin.import_from(source)
         filler.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -17,13 +18,11 @@ from reverie import Memory, Settings
 from tests.files.folder_fixture import (
     KeptFolder,
     assert_files_match,
+    failing_below,
     read_all_files,
     write_samples,
 )
-from tests.support.contract.factories import (
-    make_additions,
-    make_record,
-)
+from tests.support.contract.factories import make_additions, make_record
 
 
 def test_starting_writes_what_is_missing_and_takes_in_what_people_changed(tmp_path: Path) -> None:
@@ -63,10 +62,8 @@ def test_a_file_added_renamed_or_deleted_is_seen_at_the_next_turn(kept_folder: K
     assert moved.category == "a"
     assert gone.archived
     kept_folder.turn()  # a folder that has just come into being is looked into by now
-    assert [
-        r.content
-        for r in kept_folder.store.records([p.stem for p in (kept_folder.root / "memory/new").iterdir()])
-    ] == ["Written by hand"]
+    names = [path.stem for path in fresh.parent.iterdir()]
+    assert [record.content for record in kept_folder.store.records(names)] == ["Written by hand"]
     assert_files_match(kept_folder)
 
 
@@ -82,19 +79,12 @@ def test_what_another_process_committed_and_did_not_write_is_written_at_the_next
 def test_a_failed_write_is_a_problem_until_it_is_made_good(
     kept_folder: KeptFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = os.open
-
-    def refuse(path: str, flags: int, *args: int, **options: int) -> int:
-        if flags & os.O_CREAT and "/memory/.reverie/" in os.fspath(path):
-            raise PermissionError(13, "Permission denied")
-        return real(path, flags, *args, **options)
-
-    monkeypatch.setattr(os, "open", refuse)
-    kept_folder.add(make_record(70))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", failing_below(kept_folder.root / "memory/.reverie", errno.EACCES))
+        kept_folder.add(make_record(70))
     (problem,) = kept_folder.folder.problems()
     assert "memory/000000000046.json" in problem.what
     assert "Permission denied" in problem.what
-    monkeypatch.setattr(os, "open", real)
     kept_folder.add(make_record(71))
     assert kept_folder.folder.problems() == []
     kept_folder.folder.sync()
@@ -142,13 +132,8 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         kept.folder.sync()
         kept.close()
     """
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr
     kept_folder = KeptFolder(tmp_path / "memory")
     assert_files_match(kept_folder)

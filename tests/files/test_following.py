@@ -21,13 +21,7 @@ from tests.files.folder_fixture import (
     make_paragraph,
     read_all_files,
 )
-from tests.support.contract.factories import (
-    NOW,
-    make_change,
-    make_record,
-    make_session,
-    make_turn,
-)
+from tests.support.contract.factories import NOW, make_change, make_record, make_session, make_turn
 
 
 @pytest.fixture

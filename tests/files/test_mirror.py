@@ -24,13 +24,7 @@ from tests.files.folder_fixture import (
     read_all_files,
     write_samples,
 )
-from tests.support.contract.factories import (
-    NOW,
-    make_record,
-    make_removals,
-    make_time,
-    make_turn,
-)
+from tests.support.contract.factories import NOW, make_record, make_removals, make_time, make_turn
 
 BOTH = pytest.mark.parametrize("mirrored_folder", ["pages", "records"], indirect=True)
 

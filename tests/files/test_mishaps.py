@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from reverie.files.state import FileRecord, compute_checksum
 from tests.files.folder_fixture import (
     EditedFolder,
     assert_files_match,
+    failing_below,
     make_page,
     make_paragraph,
     render_all_files,
@@ -39,13 +39,6 @@ STRIDE = "1" if os.environ.get("REVERIE_TORTURE_SECONDS") else "5"
 """Every how many steps on the disk a process is killed."""
 
 
-@pytest.fixture
-def mirrored_folder(tmp_path: Path) -> Iterator[EditedFolder]:
-    opened = EditedFolder(tmp_path / "memory")
-    yield opened
-    opened.close()
-
-
 # -- hand edits --------------------------------------------------------------------------------------------
 
 EDITS: list[tuple[str, list[Change]]] = [
@@ -63,28 +56,28 @@ EDITS: list[tuple[str, list[Change]]] = [
 
 def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> None:
     for number, (path, changes) in enumerate(EDITS):
-        mirrored_folder = EditedFolder(tmp_path / str(number))
-        write_samples(mirrored_folder)
-        file = mirrored_folder.root / path
+        edited_folder = EditedFolder(tmp_path / str(number))
+        write_samples(edited_folder)
+        file = edited_folder.root / path
         edited = file.read_bytes().replace(b"1", b"one", 1) + b"By hand\n"
         file.write_bytes(edited)
-        mirrored_folder.commit(*changes)
+        edited_folder.commit(*changes)
         if path.startswith("sessions/"):  # nothing of a person's is kept there
-            assert_files_match(mirrored_folder)
-            mirrored_folder.close()
+            assert_files_match(edited_folder)
+            edited_folder.close()
             continue
         assert file.read_bytes() == edited
-        assert mirrored_folder.state.due() == [path]
-        mirrored_folder.lose_state()
-        mirrored_folder.mirror.write()
+        assert edited_folder.state.due() == [path]
+        edited_folder.lose_state()
+        edited_folder.mirror.write()
         assert file.read_bytes() == edited
         seen = file.stat()
-        with mirrored_folder.state.lock() as ledger:  # as `handedits` does when its content is in the store
+        with edited_folder.state.lock() as ledger:  # as `handedits` does when its content is in the store
             ledger.put([FileRecord(path, seen.st_size, seen.st_mtime_ns, compute_checksum(edited))])
             ledger.mark_due([path])
-        mirrored_folder.mirror.write()
-        assert_files_match(mirrored_folder)
-        mirrored_folder.close()
+        edited_folder.mirror.write()
+        assert_files_match(edited_folder)
+        edited_folder.close()
 
 
 # -- interrupted -------------------------------------------------------------------------------------------
@@ -92,25 +85,25 @@ def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("path", ["sessions/telegram:1.jsonl", "memory/HISTORY.md"])
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_torn_addition_is_made_whole(mirrored_folder: EditedFolder, path: str, lost: bool) -> None:
-    write_samples(mirrored_folder)
-    before = mirrored_folder.path(path).read_bytes()
-    mirrored_folder.add(
+def test_a_torn_addition_is_made_whole(edited_folder: EditedFolder, path: str, lost: bool) -> None:
+    write_samples(edited_folder)
+    before = edited_folder.path(path).read_bytes()
+    edited_folder.add(
         make_turn(2, "telegram:1"),
         make_turn(3, "telegram:1"),
         make_paragraph(8),
         make_paragraph(9),
         mirrored=False,
     )
-    whole = render_all_files(mirrored_folder.store, mirrored_folder.state)[path]
+    whole = render_all_files(edited_folder.store, edited_folder.state)[path]
     for cut in range(len(before) + 1, len(whole) + 1, 17):
-        (mirrored_folder.root / path).write_bytes(whole[:cut])
+        (edited_folder.root / path).write_bytes(whole[:cut])
         if lost:
-            mirrored_folder.lose_state()
-        outcome = mirrored_folder.mirror.write()
+            edited_folder.lose_state()
+        outcome = edited_folder.mirror.write()
         assert outcome.edited == []
-        assert_files_match(mirrored_folder)
-        with mirrored_folder.state.lock() as ledger:  # as if it had not been written
+        assert_files_match(edited_folder)
+        with edited_folder.state.lock() as ledger:  # as if it had not been written
             ledger.put([FileRecord(path, len(before), 1, compute_checksum(before))])
             ledger.mark_due([path])
 
@@ -126,76 +119,64 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
     ends = sorted(folder.iterdir())
     assert len(ends) > 100 / int(STRIDE)
     for end in ends:
-        mirrored_folder = EditedFolder(end)
-        mirrored_folder.settle()
-        assert_files_match(mirrored_folder)
-        mirrored_folder.close()
+        edited_folder = EditedFolder(end)
+        edited_folder.settle()
+        assert_files_match(edited_folder)
+        edited_folder.close()
 
 
 # -- failures ----------------------------------------------------------------------------------------------
 
 
-def failing_below(folder: Path, number: int) -> Callable[..., int]:
-    """`os.open` as on a disk that is read-only, or full, below a folder."""
-    real = os.open
-
-    def refuse(path: str, flags: int, *args: int, **options: int) -> int:
-        if flags & os.O_CREAT and os.fspath(path).startswith(os.fspath(folder)):
-            raise OSError(number, os.strerror(number), path)
-        return real(path, flags, *args, **options)
-
-    return refuse
-
-
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
 def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
-    mirrored_folder: EditedFolder,
+    edited_folder: EditedFolder,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     number: int,
 ) -> None:
-    write_samples(mirrored_folder)
-    monkeypatch.setattr(os, "open", failing_below(mirrored_folder.root / "memory", number))
-    outcome = mirrored_folder.add(make_record(20), make_session("y"))
+    write_samples(edited_folder)
+    monkeypatch.setattr(os, "open", failing_below(edited_folder.root / "memory", number))
+    outcome = edited_folder.add(make_record(20), make_session("y"))
     assert outcome.failed == {"memory/000000000014.json": os.strerror(number)}
-    assert mirrored_folder.mirror.failed == outcome.failed
-    assert mirrored_folder.store.count(FILES_FAILED) == 1
-    assert (mirrored_folder.root / "sessions/y.jsonl").exists()
+    assert edited_folder.mirror.failed == outcome.failed
+    assert edited_folder.store.count(FILES_FAILED) == 1
+    assert (edited_folder.root / "sessions/y.jsonl").exists()
     assert [message for message in caplog.messages if "memory/000000000014.json" in message]
-    mirrored_folder.add(make_record(21))
-    assert mirrored_folder.store.count(FILES_FAILED) == 2
+    edited_folder.add(make_record(21))
+    assert edited_folder.store.count(FILES_FAILED) == 2
     monkeypatch.undo()
-    mirrored_folder.add(make_record(22))
-    assert mirrored_folder.mirror.failed == {}
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
+    edited_folder.add(make_record(22))
+    assert edited_folder.mirror.failed == {}
+    edited_folder.mirror.write()
+    assert_files_match(edited_folder)
 
 
-def test_a_state_that_cannot_be_kept_costs_no_exception(mirrored_folder: EditedFolder) -> None:
-    (mirrored_folder.root / "files.db").mkdir()
-    outcome = mirrored_folder.add(make_record(1))
+def test_a_state_that_cannot_be_kept_costs_no_exception(edited_folder: EditedFolder) -> None:
+    (edited_folder.root / "files.db").mkdir()
+    outcome = edited_folder.add(make_record(1))
     assert not outcome.complete
-    assert list(mirrored_folder.mirror.failed) == [""]
-    (mirrored_folder.root / "files.db").rmdir()
-    mirrored_folder.add(make_record(2))
-    assert mirrored_folder.mirror.failed == {}
-    assert_files_match(mirrored_folder)
+    assert list(edited_folder.mirror.failed) == [""]
+    (edited_folder.root / "files.db").rmdir()
+    edited_folder.add(make_record(2))
+    assert edited_folder.mirror.failed == {}
+    assert_files_match(edited_folder)
 
 
-def test_a_record_that_cannot_be_read_costs_the_others_nothing(mirrored_folder: EditedFolder) -> None:
-    mirrored_folder.add(*(make_record(n) for n in range(3)))
-    with sqlite3.connect(mirrored_folder.root / "reverie.db") as file:
+def test_a_record_that_cannot_be_read_costs_the_others_nothing(edited_folder: EditedFolder) -> None:
+    edited_folder.add(*(make_record(n) for n in range(3)))
+    with sqlite3.connect(edited_folder.root / "reverie.db") as file:
         file.execute("UPDATE records SET kind = 'nonsense' WHERE id = ?", (make_record(1).id,))
     file.close()
-    mirrored_folder.change(make_record(0), replace(make_record(0), seen_count=2), mirrored=False)
-    mirrored_folder.add(make_record(3), mirrored=False)
-    with mirrored_folder.state.lock() as ledger:
+    edited_folder.change(make_record(0), replace(make_record(0), seen_count=2), mirrored=False)
+    edited_folder.add(make_record(3), mirrored=False)
+    with edited_folder.state.lock() as ledger:
         ledger.mark_due([build_path(make_record(1))])
-    outcome = mirrored_folder.mirror.write()
+    outcome = edited_folder.mirror.write()
     assert list(outcome.failed) == [build_path(make_record(1))]
-    assert mirrored_folder.path(build_path(make_record(1))).read_bytes() == render_record(make_record(1))
-    assert '"seen_count": 2' in mirrored_folder.read(build_path(make_record(0)))
-    assert (mirrored_folder.root / build_path(make_record(3))).exists()
+    assert edited_folder.path(build_path(make_record(1))).read_bytes() == render_record(make_record(1))
+    assert '"seen_count": 2' in edited_folder.read(build_path(make_record(0)))
+    assert (edited_folder.root / build_path(make_record(3))).exists()
 
 
 # -- erasure -----------------------------------------------------------------------------------------------

@@ -17,11 +17,7 @@ from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import generate_id
 from reverie.files import parsing
-from reverie.files.layout import (
-    parse_path,
-    render_lines,
-    render_session,
-)
+from reverie.files.layout import parse_path, render_lines, render_session
 from tests.support.contract.factories import NOW, make_record, make_session
 
 RECORD = "memory/notes/000000000001.json"

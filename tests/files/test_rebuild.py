@@ -32,14 +32,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.tombstones import make_key, tombstone_keys
-from tests.files.folder_fixture import (
-    CHAT,
-    DAY,
-    EditedFolder,
-    build_note_path,
-    make_note,
-    open_edited_folder,
-)
+from tests.files.folder_fixture import CHAT, DAY, EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.test_parsing import RECORDS
 from tests.profiles import examples
 from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn

@@ -22,3 +22,14 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(filler: Path) -> None:
+    """Fill a disk to the last byte with one file."""
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        size = 1 << 20
+        while size:
+            try:
+                file.write(bytes(size))
+            except OSError:
+                size //= 2

@@ -180,6 +180,7 @@ class AtomicFolder:
     def remove(self, path: str, stamp: FileStamp) -> bool:
         """Remove a file and the folders that become empty; return False if the file was changed."""
         target, aside = f"{self._root}/{path}", self._make_draft_name(path)
+        self._make_folders(os.path.relpath(aside, self._root))
         try:
             os.rename(target, aside)
         except FileNotFoundError:

@@ -58,7 +58,7 @@ def read_values(store: Store, state: FileState, path: str, *, start: int = 0) ->
     match place.form:
         case "record":
             records = store.records([place.name]) if is_id(place.name) else []
-            own = (each for each in records if layout.has_own_file(each, state.layout))
+            own = (each for each in records if layout.build_stem(each, state.layout) is None)
             return [each for each in own if layout.build_path(each) == path]
         case "lines":
             records, home = store.records(state.read_ids(path)[start:]), layout.parse_home(path)

@@ -145,11 +145,6 @@ def build_stem(record: Record, layout: str) -> str | None:
     return f"{MEMORY}/{ARCHIVE if record.archived else RECORDS}/{_name_page(record.category)}"
 
 
-def has_own_file(record: Record, layout: str) -> bool:
-    """Return whether a record has a file of its own in a layout."""
-    return build_stem(record, layout) is None
-
-
 def build_home(record: Record, layout: str) -> str:
     """Return the part that the paths of all files for records like this one have in common: `parse_home` of them."""
     return build_stem(record, layout) or parse_home(build_path(record))

@@ -43,7 +43,7 @@ from reverie.files.expected import (
     render_values,
 )
 from reverie.files.layout import Layout
-from reverie.files.scan import scan
+from reverie.files.scan import TOPS, scan
 from reverie.files.state import (
     NO_PROGRESS,
     FileRecord,
@@ -68,7 +68,6 @@ _GROWING: frozenset[layout.Form] = frozenset({"session", "log", "lines"})
 _BATCH = 250
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
-_TOPS = (layout.MEMORY, layout.SESSIONS)
 _PAGE = layout.build_page_path(MEMORY_PAGE)
 _SESSIONS = f"{layout.SESSIONS}/"  # which nobody edits
 
@@ -174,7 +173,7 @@ class MirrorWriter:
         """Return whether the state of the files, or a whole folder of them, is missing."""
         if not self._state.progress.sequence:
             return self._store.sequence() > 0
-        return any(is_lost(f"{self._root}/{top}") and self._state.known(f"{top}/") for top in _TOPS)
+        return any(is_lost(f"{self._root}/{top}") and self._state.known(f"{top}/") for top in TOPS)
 
     def is_changed(self, path: str) -> bool:
         """Return whether a file is not as it was written; False for a link, which a scan reports."""
@@ -248,7 +247,7 @@ class MirrorWriter:
 
     def _drop_lost_folders(self) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
-        for top in _TOPS:
+        for top in TOPS:
             if is_lost(f"{self._root}/{top}") and self._state.known(f"{top}/"):
                 _log.warning("the folder %r is missing and is written again from the store", top)
                 self._state.clear()
@@ -475,6 +474,7 @@ class MirrorWriter:
 
     def _keep_base(self, draft: str, path: str) -> None:
         """Keep the base of an edit that came while its file was replaced, for the import."""
+        self._state.put([FileRecord(draft, -1, -1, 0)])  # a later base of the file is not that of the edit
         self._state.copy_base(path, draft)
         self._state.mark_due([draft])
         _log.warning("an edit of %r that came while it was replaced is imported from %r", path, draft)
@@ -493,7 +493,7 @@ class MirrorWriter:
 
 def _find_own_path(value: Value | None, kind: str) -> str | None:
     """Return the path of the file of a value; None for none, and for a record on a page."""
-    is_on_page = isinstance(value, Record) and not layout.has_own_file(value, kind)
+    is_on_page = isinstance(value, Record) and layout.build_stem(value, kind) is not None
     return None if value is None or is_on_page else layout.build_path(value)
 
 

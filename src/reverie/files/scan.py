@@ -45,7 +45,7 @@ QUIET_S = 0.1
 SAVING_S = 1.0
 """The same for a file without its end, which an editor may have saved by half."""
 
-_TOPS = (MEMORY, SESSIONS)
+TOPS = (MEMORY, SESSIONS)
 _LEFT_BY_EDITORS = ("~", ".swp", ".swx", ".tmp", ".bak", ".orig", ".part")
 
 
@@ -143,7 +143,7 @@ def scan(root: Path, known: Mapping[str, FileRecord]) -> FolderScan:
         unseen.append(path)
         result.odd.append(BrokenFile(path=path.encode(errors="backslashreplace").decode(), why=why))
 
-    for top in _TOPS:
+    for top in TOPS:
         place = f"{root}/{top}"
         if is_lost(place):
             result.gone += [top] if any(path.startswith(f"{top}/") for path in known) else []
@@ -318,7 +318,7 @@ def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator
     def refuse(path: str, why: str) -> None:
         raise PermissionError(errno.EACCES, why, path)
 
-    for top in _TOPS:
+    for top in TOPS:
         for path, status in iter_files(os.fspath(root), top, report=refuse):
             file = known.get(path)
             is_known = file is not None and file[1:3] == (status.st_size, status.st_mtime_ns)

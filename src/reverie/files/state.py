@@ -374,7 +374,7 @@ class FileState:
 
     def mark_due(self, paths: Iterable[str]) -> None:
         """Mark files as due: a write has failed, or an imported file has to be written in canonical form."""
-        shown = self.progress.sequence
+        shown = max(1, self.progress.sequence)  # 0 would say that nothing is known of them
         rows = [(path, shown) for path in paths]
         self._change_many("INSERT OR IGNORE INTO due (path, sequence) VALUES (?, ?)", rows)
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,6 @@ from tests.files.folder_fixture import (
 )
 from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.support.rights import without_rights_of_root
-
-
-@pytest.fixture
-def edited_folder(tmp_path: Path) -> Iterator[EditedFolder]:
-    with open_edited_folder(tmp_path / "memory") as opened:
-        yield opened
-
 
 # -- a record's file -----------------------------------------------------------------------------------------
 

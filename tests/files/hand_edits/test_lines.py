@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,16 +15,8 @@ from tests.files.folder_fixture import (
     list_paragraph_texts,
     make_page,
     make_paragraph,
-    open_edited_folder,
 )
 from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
-
-
-@pytest.fixture
-def edited_folder(tmp_path: Path) -> Iterator[EditedFolder]:
-    with open_edited_folder(tmp_path / "memory") as opened:
-        yield opened
-
 
 # -- pages ---------------------------------------------------------------------------------------------------
 

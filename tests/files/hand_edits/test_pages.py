@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,12 +30,6 @@ def make_record(number: int, **fields: Any) -> Record:
 
 def make_note(number: int, **fields: Any) -> Record:
     return make_record(number, **({"category": "notes"} | fields))
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[EditedFolder]:
-    with open_edited_folder(tmp_path / "memory", "pages") as opened:
-        yield opened
 
 
 def list_rows(folder: EditedFolder, path: str = NOTES) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +19,8 @@ from reverie.domain.record import Record
 from reverie.files.layout import Layout, build_path, build_stem
 from tests.files.folder_fixture import (
     EditedFolder,
+    assert_files_match,
+    failing_below,
     make_note,
     make_page,
     make_paragraph,
@@ -30,18 +35,14 @@ EVENT = make_note(2, layer="episodic", kind="event")
 OTHER_EVENT = replace(EVENT, content="Another")
 SESSION = make_session("chat:1")
 TURN = make_turn(0, "chat:1")
+NOTES = "memory/records/notes.md"
 PARAGRAPH = make_paragraph(1, "First")
-
-
-@pytest.fixture
-def edited_folder(tmp_path: Path) -> Iterator[EditedFolder]:
-    with open_edited_folder(tmp_path / "memory") as opened:
-        yield opened
 
 
 def write_unrecorded(edited_folder: EditedFolder) -> None:
     """Write the files of all changes, and lose what `files.db` was told of it."""
     database = edited_folder.root / "files.db"
+    edited_folder.state.known()  # so that there is one
     edited_folder.state.close()
     before = database.read_bytes()
     edited_folder.reopen()
@@ -51,6 +52,13 @@ def write_unrecorded(edited_folder: EditedFolder) -> None:
         Path(f"{database}{suffix}").unlink(missing_ok=True)
     database.write_bytes(before)
     edited_folder.reopen()
+
+
+def write_without_sessions(edited_folder: EditedFolder) -> None:
+    """Write the files on a disk without room for those of sessions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", failing_below(edited_folder.root / "sessions", errno.ENOSPC))
+        edited_folder.mirror.write(retry=False)
 
 
 STATES: list[list[Value | None]] = [
@@ -63,6 +71,7 @@ STATES: list[list[Value | None]] = [
 ]
 STEPS: dict[str, Callable[[EditedFolder], object]] = {
     "write": lambda folder: folder.mirror.write(),
+    "write without sessions": write_without_sessions,
     "write unrecorded": write_unrecorded,
     "take in": lambda folder: folder.importer.take_in(),
     "nothing": lambda folder: None,
@@ -103,3 +112,40 @@ def test_nobody_edits_whatever_is_recorded_and_whenever_files_are_examined(
             folder.assert_settled()
     finally:
         shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("room", [1, 40, 90])
+def test_half_a_line_that_a_process_was_killed_in_is_no_new_record(folder: EditedFolder, room: int) -> None:
+    folder.add(NOTE)
+    folder.add(make_note(3))
+    size = folder.path(NOTES).stat().st_size
+    folder.add(make_note(4), mirrored=False)
+    write_unrecorded(folder)
+    folder.write(NOTES, folder.path(NOTES).read_bytes()[: size + room])
+    soon = time.time() + 1.5  # so it need not be waited for, and is as soon after the last addition
+    os.utime(folder.path(NOTES), (soon, soon))
+    assert folder.importer.take_in().taken == []
+    folder.settle()
+    assert_files_match(folder)
+
+
+def test_what_was_replaced_before_the_state_was_lost_takes_away_nothing(folder: EditedFolder) -> None:
+    folder.add(NOTE)
+    before = folder.read(NOTES)
+    folder.add(make_note(3))
+    folder.lose_state()
+    folder.slip_in(NOTES, before)  # as a process leaves it that is killed just then
+    folder.mirror.write()
+    folder.settle()
+    assert_files_match(folder)
+
+
+def test_a_record_that_moves_when_not_all_first_writes_succeeded_is_on_one_page(folder: EditedFolder) -> None:
+    folder.add(SESSION, NOTE, mirrored=False)
+    write_without_sessions(folder)
+    folder.change(NOTE, replace(NOTE, pinned=True), mirrored=False)
+    write_unrecorded(folder)
+    folder.change(replace(NOTE, pinned=True), replace(NOTE, category="else"), mirrored=False)
+    write_without_sessions(folder)
+    folder.settle()
+    assert_files_match(folder)

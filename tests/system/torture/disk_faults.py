@@ -10,52 +10,57 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tests.support.disks import fill
+
 _LONGEST_S = 0.6
 _LEAST = 4_096
 
 
 @contextlib.contextmanager
-def _alternate(begin: Callable[[], None], end: Callable[[], None], seed: int) -> Iterator[None]:
-    """Begin and end a fault at random times until the block ends; end it at last."""
-    chance, stopped = random.Random(seed), threading.Event()
+def running_beside(run: Callable[[], None], stopped: threading.Event) -> Iterator[None]:
+    """Run something in a thread of its own until the block ends; raise its error then."""
     failed: list[BaseException] = []
 
-    def run() -> None:
+    def run_and_keep_errors() -> None:
         try:
-            while not stopped.wait(chance.uniform(0, _LONGEST_S)):
-                begin()
-                stopped.wait(chance.uniform(0, _LONGEST_S))
-                end()
+            run()
         except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
             failed.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run_and_keep_errors)
     thread.start()
     try:
         yield
     finally:
         stopped.set()
         thread.join()
-        end()
     if failed:
         raise failed[0]
+
+
+@contextlib.contextmanager
+def _alternate(begin: Callable[[], None], end: Callable[[], None], seed: int) -> Iterator[None]:
+    """Begin and end a fault at random times until the block ends; end it at last."""
+    chance, stopped = random.Random(seed), threading.Event()
+
+    def run() -> None:
+        while not stopped.wait(chance.uniform(0, _LONGEST_S)):
+            begin()
+            stopped.wait(chance.uniform(0, _LONGEST_S))
+            end()
+
+    try:
+        with running_beside(run, stopped):
+            yield
+    finally:
+        end()
 
 
 @contextlib.contextmanager
 def full_now_and_then(disk: Path, seed: int) -> Iterator[None]:
     """Fill the disk to the last byte, and free it again, at random times."""
     filler = disk / "filler"
-
-    def fill() -> None:
-        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            size = 1 << 20
-            while size:
-                try:
-                    file.write(bytes(size))
-                except OSError:
-                    size //= 2
-
-    with _alternate(fill, lambda: filler.unlink(missing_ok=True), seed):
+    with _alternate(lambda: fill(filler), lambda: filler.unlink(missing_ok=True), seed):
         yield
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from reverie import Memory
 from reverie.admin.doctor import Finding
+from tests.system.torture.disk_faults import running_beside
 from tests.system.torture.worker import BOARDS, PAGES
 
 _PAUSE_S = 0.04
@@ -40,24 +41,13 @@ class Person:
     def working(self) -> Iterator[None]:
         """Edit until the block ends."""
         self._stopped.clear()
-        failed: list[BaseException] = []
 
         def run() -> None:
-            try:
-                while not self._stopped.wait(self._random.uniform(0, 2 * _PAUSE_S)):
-                    self.edit()
-            except BaseException as error:  # noqa: BLE001 - raised below, in the thread of the test
-                failed.append(error)
+            while not self._stopped.wait(self._random.uniform(0, 2 * _PAUSE_S)):
+                self.edit()
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
+        with running_beside(run, self._stopped):
             yield
-        finally:
-            self._stopped.set()
-            thread.join()
-        if failed:
-            raise failed[0]
 
     def edit(self) -> None:
         """Do one thing that people do to files. What goes away while they are at it does not count."""

@@ -11,11 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.disks import small_disk
-from tests.system.torture.disk_faults import (
-    RefusedWrites,
-    full_now_and_then,
-    read_only_now_and_then,
-)
+from tests.system.torture.disk_faults import RefusedWrites, full_now_and_then, read_only_now_and_then
 from tests.system.torture.harness import Site, as_nobody, work
 
 SECONDS = max(2.5, float(os.environ.get("REVERIE_TORTURE_SECONDS", "0")) / 4)

@@ -144,9 +144,14 @@ class RecordImporter:
             if entry.id and (entry.row is None or entry.row.line.text.strip()):
                 self._present.setdefault(entry.id, file.path)
 
-    def _refuse_half(self, file: ChangedFile, rows: Sequence[PageRow]) -> None:
-        """Refuse a page that is what was written up to the middle of a line."""
+    def _refuse_half(self, file: ChangedFile, rows: list[PageRow]) -> None:
+        """Refuse a page that is what was written up to the middle of a line; drop half a line of a killed process."""
         if not rows or rows[-1].line.id:
+            return
+        versions = (each for values in self._run.find_pending("").values() for each in values)
+        written = (_render(file.path, each) for each in versions if isinstance(each, Record))
+        if not file.data.endswith(b"\n") and any(line.startswith(rows[-1].text) for line in written):
+            rows.pop()
             return
         names, known = [row.line.id for row in rows[:-1]], [*file.lines]
         if known[: len(names)] == names and (following := known[len(names) : len(rows)]):
@@ -191,7 +196,9 @@ class RecordImporter:
             run.settle(changed)
 
     def _place(self, path: str, names: Sequence[str]) -> None:
-        """Record which records are on a page now, in the order that the person gave them."""
+        """Record the order that the person gave the records of a page; those of other pages stay where they are."""
+        home, kind = layout.parse_home(path), self._ledger.layout
+        names = [r.id for r in self._store.records(names) if layout.build_home(r, kind) == home]
         for name in names:
             other = self._ledger.locate(name)
             if other is not None and other != path:
@@ -317,7 +324,7 @@ class RecordImporter:
 
     def _locate(self, file: _RecordFile, ours: Record) -> str | None:
         """Return the file that a record is in; a page does not count for a JSON file, which may come from a backup."""
-        if file.is_page and not layout.has_own_file(ours, self._ledger.layout):
+        if file.is_page and layout.build_stem(ours, self._ledger.layout) is not None:
             return self._ledger.locate(ours.id)
         path = layout.build_path(ours)
         return path if path not in self._missing and self._run.disk.stat(path) is not None else None
@@ -338,8 +345,8 @@ class RecordImporter:
         return self._move(file, entry._replace(fields=fields), record, None)
 
     def _move(self, file: _RecordFile, entry: _Entry, record: Record, base: Record | None) -> Record:
-        category, now = self._find_category(file), self._run.now
-        return move_record(record, base, file.file.path, entry.fields, category, now)
+        category = self._find_category(file)
+        return move_record(record, base, file.file.path, entry.fields, category, self._run.now)
 
     def _change(self, file: _RecordFile, entry: _Entry, base: Record) -> Record:
         """Return the record that a person has made of another one."""
