@@ -13,12 +13,13 @@ import pkgutil
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from array import array
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
-from itertools import combinations_with_replacement, starmap
+from itertools import combinations_with_replacement, repeat, starmap
 from math import exp, log, sqrt
-from operator import mul
+from operator import itemgetter, mul
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -130,7 +131,7 @@ def classify(
     ['constraint', 'fact']
     """
     chances = rate_classes(text)
-    is_sure = kind is not None or _is_sure_plan(text)
+    is_sure = kind is not None or _is_sure_plan(chances.classes)
     if kind is not None:
         reason = f"{named_by} named it"
     elif len(text) > LONGEST:
@@ -167,22 +168,21 @@ def reread(record: Record, before: str, *, zone: tzinfo = UTC) -> Record:
     """
     if record.content == before:
         return record
-    is_sure = record.until is not None or _is_sure_plan(record.content)
+    is_sure = record.until is not None or _is_sure_plan(rate_classes(record.content).classes)
     until = find_until(record.content, record.kind, at=record.created_at, zone=zone, is_sure=is_sure)
     return replace(record, until=until, permission=needs_permission(record.content))
 
 
-def _is_sure_plan(text: str) -> bool:
+def _is_sure_plan(classes: Mapping[str, float]) -> bool:
     """Return whether a text is so surely a plan that it leaves prompts after its day, as no fact does."""
-    classes = rate_classes(text).classes
-    return classes["plan"] > MIN_PLAN * sum(classes[name] for name in KINDS_OF_CLASSES)
+    return classes["plan"] > MIN_PLAN * sum(map(classes.__getitem__, KINDS_OF_CLASSES))
 
 
 def _choose(text: str, chances: Chances, door: Door) -> tuple[Kind | None, str]:
     """Return the kind of a sentence, and why; None if it is not worth keeping."""
     classes = chances.classes
-    total = sum(classes[name] for name in KINDS_OF_CLASSES) or 1.0
-    sure = sum(classes[name] for name in _STANDING_CLASSES)
+    total = sum(map(classes.__getitem__, KINDS_OF_CLASSES)) or 1.0
+    sure = sum(map(classes.__getitem__, _STANDING_CLASSES))
     standing = max(_STANDING_CLASSES, key=classes.__getitem__)
     others = {name: classes[name] for name in KINDS_OF_CLASSES if name not in _STANDING_CLASSES}
     others["fact"] += others.pop("profile")
@@ -267,9 +267,8 @@ GATED: tuple[Door, ...] = ("conversation", "reply")
 HEAD = struct.Struct(f"<{2 * MODELS + 2 * len(GATED) * SIGN_COUNT}f")
 """The constant of each model, then what its weights are multiplied with, then the weights of the signs in the gates."""
 
-_BYTES = 2  # of the sum of one model
-_SPACED = [bytes((each >> 4, 0, each & 15, 0)) for each in range(256)]
-"""The two weights of each byte, with room for their sums."""
+_UPPER, _LOWER = bytes(each >> 4 for each in range(256)), bytes(each & 15 for each in range(256))
+"""The two weights of each byte, as tables for `bytes.translate`."""
 
 ZERO = 8
 """A weight of zero, as it is stored."""
@@ -294,6 +293,8 @@ _OWN_WORDS = frozenset(_WORDS["own"])
 _OWN_SIGN = defer_regex("[我咱私僕俺]|わたし")
 _LETTERS = 4
 _UNSPACED_LETTERS = (1, 2, 3)
+_SPACED_SUM, _UNSPACED_SUM = zlib.crc32(b"l "), zlib.crc32(b"u ")
+"""Sums with which those of pieces begin."""
 
 
 class Chances(NamedTuple):
@@ -321,13 +322,13 @@ def rate_classes(text: str) -> Chances:
 @lru_cache(maxsize=256)  # a learned sentence is judged when it is said and when it is saved
 def _rate(text: str) -> Chances:
     head, places = _load_weights()[0], find_places(text)
-    total = _add_up(places)
-    sums = struct.unpack_from(f"<{MODELS}H", total.to_bytes(_BYTES * (MODELS + 1), "little"))
     # The root of the number of features, since long sentences would be overconfident otherwise.
     root, zero = sqrt(len(places) or 1), ZERO * len(places)
     scores = [
         constant + scale * (value - zero) / root
-        for constant, scale, value in zip(head[:MODELS], head[MODELS : 2 * MODELS], sums, strict=True)
+        for constant, scale, value in zip(
+            head[:MODELS], head[MODELS : 2 * MODELS], _add_up(places), strict=True
+        )
     ]
     largest = max(scores[:-1])
     powers = [exp(score - largest) for score in scores[:-1]]
@@ -350,77 +351,86 @@ def find_places(text: str) -> set[int]:
         f"p {is_own} {forms[0] if forms else ''} {second}",
         f"n {min(8, len(words) // 3)}",
     )
-    places = {*map(_hash_feature, whole), *_hash_runs("w", words, 2), *_hash_runs("f", forms, 3)}
+    sums = [zlib.crc32(_encode(each)) for each in whole]
+    sums += [*_hash_runs("w", words, 2), *_hash_runs("f", forms, 3)]
+    places = {each % PLACES for each in sums}
     places.update(*map(_hash_pieces, words))
     return places
 
 
 def _has_writer(words: list[str]) -> bool:
-    return any(word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) for word in words)
+    is_own = not _OWN_WORDS.isdisjoint([word.partition("'")[0] for word in words])
+    return is_own or _OWN_SIGN.search(" ".join(words)) is not None
 
 
 def _split_words(text: str) -> tuple[list[str], list[str]]:
     """Return the words of a sentence in small letters, and their forms."""
-    tokens = _TOKEN.findall(_USER.sub(lambda found: _AS_OWNER[found[1].lower()], text[:LONGEST]))
-    words = ["#" if token[0].isdigit() else fold_text(token) for token in tokens]
+    text = text[:LONGEST]
+    if user := _USER.match(text):
+        text = _AS_OWNER[user[1].lower()] + text[user.end() :]
+    tokens = _TOKEN.findall(text)
+    # No token has white space in it.
+    lower = " ".join(tokens).lower().split() if text.isascii() else map(fold_text, tokens)
+    words = ["#" if word[0].isdigit() else word for word in lower]
     function_words = list_function_words()
     forms = [
-        ("X" if place and token[0].isupper() else "x")
-        if word[:1].isalpha() and word not in function_words
-        else word
+        word
+        if word in function_words or not word[0].isalpha()
+        else ("X" if place and token[0].isupper() else "x")
         for place, (token, word) in enumerate(zip(tokens, words, strict=True))
     ]
     return words, forms
 
 
-def _hash_runs(kind: str, items: list[str], longest: int) -> Iterator[int]:
-    """Yield the places of the runs of up to `longest` items; a run goes on with the sum of the run before."""
-    parts = [f" {item}".encode("utf-8", "surrogatepass") for item in ("^", *items, "$")]
-    empty = zlib.crc32(kind.encode())
-    for start in range(len(parts)):
-        total = empty
-        for part in parts[start : start + longest]:
-            total = zlib.crc32(part, total)
-            yield total % PLACES
+def _encode(feature: str) -> bytes:
+    return feature.encode("utf-8", "surrogatepass")
 
 
-def _list_pieces(word: str) -> Iterator[str]:
+def _hash_runs(kind: str, items: list[str], longest: int) -> list[int]:
+    """Return the sums of the runs of up to `longest` items; each continues the sum of the run before it."""
+    parts = _encode("\n ".join((" ^", *items, "$"))).split(b"\n")
+    found: list[int] = []
+    sums: Iterable[int] = repeat(zlib.crc32(kind.encode()))
+    for start in range(longest):
+        sums = [*map(zlib.crc32, parts[start:], sums)]
+        found += sums
+    return found
+
+
+@lru_cache(maxsize=8_192)  # most words of a sentence were in an earlier one
+def _hash_pieces(word: str) -> list[int]:
     bounded = f"<{word}>"
+    if word.isascii():
+        letters = bounded.encode()
+        return [
+            zlib.crc32(letters[start : start + _LETTERS], _SPACED_SUM) % PLACES
+            for start in range(len(letters) - _LETTERS + 1)
+        ]
     is_unspaced = _UNSPACED.search(word) is not None
-    for size in _UNSPACED_LETTERS if is_unspaced else (_LETTERS,):
-        for start in range(len(bounded) - size + 1):
-            yield f"{'u' if is_unspaced else 'l'} {bounded[start : start + size]}"
-
-
-def _hash_feature(feature: str) -> int:
-    return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % PLACES
-
-
-@lru_cache(maxsize=4_096)  # most words of a sentence were in an earlier one
-def _hash_pieces(word: str) -> frozenset[int]:
-    return frozenset(map(_hash_feature, _list_pieces(word)))
+    total = _UNSPACED_SUM if is_unspaced else _SPACED_SUM
+    return [
+        zlib.crc32(_encode(bounded[start : start + size]), total) % PLACES
+        for size in (_UNSPACED_LETTERS if is_unspaced else (_LETTERS,))
+        for start in range(len(bounded) - size + 1)
+    ]
 
 
 @cache
-def _load_weights() -> tuple[tuple[float, ...], bytes, list[int]]:
-    """Return the numbers of the head, the weights as they are stored, and the number of each place (see `_add_up`)."""
+def _load_weights() -> tuple[tuple[float, ...], array[int]]:
+    """Return the numbers of the head, and the weights of each place as one number."""
     content = pkgutil.get_data(__package__, FILE) or b""
-    return HEAD.unpack_from(content), content[HEAD.size :], [-1] * PLACES
+    return HEAD.unpack_from(content), array("Q", content[HEAD.size :])
 
 
-def _add_up(places: Collection[int]) -> int:
-    """Return the sum of the weights of all models, as one number with the bytes of a sum for each model.
+def _add_up(places: Collection[int]) -> list[int]:
+    """Return the sums of the weights of each model.
 
-    The numbers of places are kept in a list, which is closer together in memory than a mapping.
+    The low half of the checksum Adler-32 of some bytes is their sum, up to 65,520. A statement has fewer than 4,000
+    places, each with weights up to 15.
     """
-    _, content, known = _load_weights()
-    size = MODELS // 2 + 1
-    if -1 in (numbers := [*map(known.__getitem__, places)]):
-        for place in [place for place in places if known[place] < 0]:
-            packed = content[place * size : (place + 1) * size]
-            known[place] = int.from_bytes(b"".join([_SPACED[each] for each in packed]), "little")
-        numbers = [*map(known.__getitem__, places)]
-    return sum(numbers)
+    packed = array("Q", itemgetter(*places)(_load_weights()[1])).tobytes()
+    halves, size = (packed.translate(_UPPER), packed.translate(_LOWER)), MODELS // 2 + 1
+    return [zlib.adler32(halves[model % 2][model // 2 :: size], 0) & 0xFFFF for model in range(MODELS)]
 
 
 # -- until when ------------------------------------------------------------------------------------------
@@ -444,8 +454,6 @@ def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bo
         return None
     today = get_local_day(at, zone)
     folded = fold_text(text)
-    if SIGNS["recurring"].search(folded):
-        return None
     mentions = [each for each in find_dates(text, today) if each.end >= today]
     ends = [each.end for each in mentions if _is_last_day(each, folded)]
     if not ends and kind in _ABOUT_DAYS and (is_sure or kind != "task_state"):
@@ -457,7 +465,7 @@ def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bo
             for each in mentions
             if is_plan or each.counted or (each.start <= today and each.unit != "year" and not each.yearly)
         ]
-    if not ends:
+    if not ends or SIGNS["recurring"].search(folded):
         return None
     try:
         return datetime.combine(max(ends), time(23, 59, 59), zone)
