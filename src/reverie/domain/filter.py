@@ -158,10 +158,7 @@ def build_filter(
             raise TypeError(
                 f"unexpected keyword argument {name!r}; there are {sorted(allowed.__annotations__)}"
             )
-        if name in _FIELDS:
-            values[_FIELDS[name]] = parse_values(value, name=name)
-        else:
-            values[name] = value
+        values[_FIELDS.get(name, name)] = parse_values(value, name=name) if name in _FIELDS else value
     return validate_filter(Filter(**values))
 
 

@@ -17,11 +17,11 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
-from itertools import combinations_with_replacement, repeat, starmap
+from itertools import combinations_with_replacement, groupby, repeat, starmap
 from math import exp, log, sqrt
 from operator import itemgetter, mul
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from reverie.domain.lazy_dataclass import dataclass, replace
 from reverie.domain.lazy_regex import defer_regex
@@ -46,21 +46,8 @@ CLASSES = (
 )
 """Classes of sentences, in the order of their models; `evaluation/training/README.md` describes them."""
 
-KINDS_OF_CLASSES: Mapping[str, Kind] = MappingProxyType(
-    {
-        "rule": "constraint",
-        "health": "constraint",
-        "preference": "preference",
-        "profile": "fact",
-        "fact": "fact",
-        "decision": "decision",
-        "plan": "task_state",
-        "event": "event",
-        "failure": "failure",
-        "fix": "fix",
-        "lesson": "lesson",
-    }
-)
+_WORDS = load_words(__package__, "intake_words.txt")
+KINDS_OF_CLASSES = cast("Mapping[str, Kind]", MappingProxyType(_WORDS["kinds"]))
 """Kind of the record of each class; sentences of the other classes are not worth a record."""
 
 _STANDING_CLASSES = ("rule", "health", "preference")
@@ -274,27 +261,14 @@ ZERO = 8
 """A weight of zero, as it is stored."""
 
 _TOKEN = defer_regex(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
-_UNSPACED = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_UNSPACED_LETTER = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _USER = defer_regex(r"^(?:the )?user(?= |'s)('s| is| has| was| wants to be| )", re.IGNORECASE)
-_AS_OWNER = {
-    "'s": "My",
-    " is": "I am",
-    " has": "I have",
-    " was": "I was",
-    " wants to be": "I want to be",
-    " ": "I ",
-}
-"""What models write of the owner, as the owner says it."""
-
-_WORDS = load_words(__package__, "intake_words.txt")
 _OWN_WORDS = frozenset(_WORDS["own"])
 """Words by which the writer speaks of himself."""
 
 _OWN_SIGN = defer_regex("[我咱私僕俺]|わたし")
-_LETTERS = 4
-_UNSPACED_LETTERS = (1, 2, 3)
-_SPACED_SUM, _UNSPACED_SUM = zlib.crc32(b"l "), zlib.crc32(b"u ")
-"""Sums with which those of pieces begin."""
+_SPACED, _UNSPACED = (zlib.crc32(b"l "), (4,)), (zlib.crc32(b"u "), (1, 2, 3))
+"""The sum with which sums of pieces begin, and the letters of pieces, for scripts with and without spaces."""
 
 
 class Chances(NamedTuple):
@@ -367,7 +341,7 @@ def _split_words(text: str) -> tuple[list[str], list[str]]:
     """Return the words of a sentence in small letters, and their forms."""
     text = text[:LONGEST]
     if user := _USER.match(text):
-        text = _AS_OWNER[user[1].lower()] + text[user.end() :]
+        text = _WORDS["as_owner"].get(user[1].lower().strip(), "I ") + text[user.end() :]
     tokens = _TOKEN.findall(text)
     # No token has white space in it.
     lower = " ".join(tokens).lower().split() if text.isascii() else map(fold_text, tokens)
@@ -400,19 +374,9 @@ def _hash_runs(kind: str, items: list[str], longest: int) -> list[int]:
 @lru_cache(maxsize=8_192)  # most words of a sentence were in an earlier one
 def _hash_pieces(word: str) -> list[int]:
     bounded = f"<{word}>"
-    if word.isascii():
-        letters = bounded.encode()
-        return [
-            zlib.crc32(letters[start : start + _LETTERS], _SPACED_SUM) % PLACES
-            for start in range(len(letters) - _LETTERS + 1)
-        ]
-    is_unspaced = _UNSPACED.search(word) is not None
-    total = _UNSPACED_SUM if is_unspaced else _SPACED_SUM
-    return [
-        zlib.crc32(_encode(bounded[start : start + size]), total) % PLACES
-        for size in (_UNSPACED_LETTERS if is_unspaced else (_LETTERS,))
-        for start in range(len(bounded) - size + 1)
-    ]
+    total, sizes = _SPACED if word.isascii() or not _UNSPACED_LETTER.search(word) else _UNSPACED
+    pieces = [bounded[start : start + size] for size in sizes for start in range(len(bounded) - size + 1)]
+    return [zlib.crc32(each, total) % PLACES for each in map(_encode, pieces)]
 
 
 @cache
@@ -481,10 +445,16 @@ def _is_last_day(mention: DateMention, folded: str) -> bool:
 
 # -- permission ------------------------------------------------------------------------------------------
 
-_SENSITIVE = defer_regex(
-    rf"[$€£¥]\s?\d|\b(?:{'|'.join(_WORDS['sensitive'])})\b|{'|'.join(_WORDS['unspaced_sensitive'])}"
-)
-"""Words of money, credentials and security."""
+
+def _group_words(words: Iterable[str]) -> str:
+    """Return a pattern of words that compares a letter with all words that begin with it at once."""
+    groups = groupby(sorted(words), key=itemgetter(0))
+    return "|".join(f"{letter}(?:{'|'.join(word[1:] for word in some)})" for letter, some in groups)
+
+
+_SENSITIVE = defer_regex(rf"\b(?:{_group_words(_WORDS['sensitive'])})\b")
+_SENSITIVE_SIGN = defer_regex("|".join(_WORDS["unspaced_sensitive"]))
+"""Words and signs of money, credentials and security."""
 
 
 def needs_permission(text: str) -> bool:
@@ -493,4 +463,5 @@ def needs_permission(text: str) -> bool:
     >>> [needs_permission(text) for text in ("Pay the invoices on the 1st.", "Alarmcode ist 4711", "Bo likes tea")]
     [True, True, False]
     """
-    return _SENSITIVE.search(fold_text(text[:LONGEST])) is not None
+    folded = fold_text(text[:LONGEST])
+    return (_SENSITIVE.search(folded) or _SENSITIVE_SIGN.search(folded)) is not None

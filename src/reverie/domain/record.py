@@ -46,6 +46,7 @@ _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "co
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 
 
+@lru_cache(maxsize=1_024)  # records have few categories
 def infer_kind(category_path: str | None) -> Kind | None:
     """Return the kind that a category names, such as `finding` or `work/decisions`; None if it names none."""
     if category_path is None:
@@ -335,7 +336,8 @@ def validate_record(record: Record) -> Record:
 
 def validate_parts(parts: Iterable[str], *, of: str = "") -> tuple[str, ...]:
     """Return the ids of a headline's parts; raise `InvalidInput` if they are not of their form."""
-    names = normalize_labels(parts, name="part")
+    if not (names := normalize_labels(parts, name="part")):
+        return names
     for name in names:
         ids.validate_id(name, name="part")
     if of in names:
@@ -361,10 +363,10 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
     Raises:
         InvalidInput: one is blank or too long, or there are more than 100.
     """
+    if type(values) is tuple and not values:
+        return ()
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidInput(f"{name}s are {quote_value(values)}: pass a list of strings")
-    if values == ():
-        return ()
     cleaned = tuple(dict.fromkeys(validate_text(v, name=name, longest=longest).strip() for v in values))
     if name == "tag":
         cleaned = merge_tags(cleaned)

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, get_args
 
@@ -311,9 +312,11 @@ class RecordRepository(WritingRepository):
     def _build_record(self, note: NewRecord) -> tuple[Record, str]:
         """Return the note as a redacted, validated record, and the reason for its kind."""
         now = self._clock()
-        given = _normalize_fields({name: getattr(note, name) for name in NOTE_FIELDS})
-        ttl, at = given.pop("ttl"), given.pop("created_at") or now
-        named = infer_kind(given["category"]) if note.kind is None else note.kind
+        # A field with its default has the same one in the record.
+        fields_given = zip(NOTE_FIELDS, _get_fields(note), _DEFAULTS, strict=True)
+        given = _normalize_fields({name: value for name, value, usual in fields_given if value is not usual})
+        ttl, at = given.pop("ttl", None), given.pop("created_at", None) or now
+        named = infer_kind(given.get("category")) if note.kind is None else note.kind
         if named is not None:
             validate_choice(named, KINDS, name="kind")
         validate_choice(note.origin, ORIGINS, name="origin")
@@ -330,8 +333,8 @@ class RecordRepository(WritingRepository):
         given |= {"kind": kind, "layer": HOME_LAYERS[kind] if note.layer is None else note.layer}
         given |= describe_intake(intake)
         if kind == "anti_pattern":
-            given["category"] = given["category"] or f"{ANTI_PATTERNS}/{GENERAL}"
-            given["tags"] = merge_tags(given["tags"], (ANTI_PATTERN_TAG,))
+            given["category"] = given.get("category") or f"{ANTI_PATTERNS}/{GENERAL}"
+            given["tags"] = merge_tags(given.get("tags", ()), (ANTI_PATTERN_TAG,))
         if ttl is not None:
             given["expires_at"] = timestamps.add_duration(now, timestamps.parse_duration(ttl))
         record = Record(id=self._writer.new_id(), created_at=at, updated_at=at, last_seen_at=at, **given)
@@ -563,6 +566,8 @@ def _normalize_fields(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 NOTE_FIELDS = tuple(f.name for f in fields(NewRecord))
+_DEFAULTS = tuple(NOTHING if f.name == "metadata" else f.default for f in fields(NewRecord))
+_get_fields = attrgetter(*NOTE_FIELDS)
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "content": strip_label,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from json.encoder import encode_basestring
+from operator import attrgetter
 from types import MappingProxyType, NoneType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -19,7 +20,7 @@ from reverie.domain.change import OPERATIONS, Change, JournalEntry, Subject, Val
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
-from reverie.domain.lazy_dataclass import fields
+from reverie.domain.lazy_dataclass import MISSING, fields
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
@@ -209,28 +210,34 @@ class RowCodec(Generic[T]):
         self.kind = kind
         self.columns = columns
         self.names = tuple(column.name for column in columns)
-        # Field, encoder, decoder and types of each column, and whether None stands for the field's default: a loop
-        # over these is quicker than one over `columns`.
+        # Field, encoder, decoder and types of each column, whether None stands for the field's default, this default
+        # and its column: a loop over these is quicker than one over `columns`.
         defaults = {each.name: each.default for each in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
         self._steps = [
-            (name, *each.form[:3], each.usual is None and _means(each.form, defaults[name]))
+            (name, *each.form[:3], each.usual is None and _means(each.form, usual), usual, stored)
             for each in columns
             for name in [each.field or each.name]
+            for usual in [defaults[name]]
+            for same in [each.form.same | {type(MISSING)}]
+            for stored in [usual if type(usual) in same else each.form.encode(usual)]
         ]
+        self._get_fields = attrgetter(*(each.field or each.name for each in columns))
 
     def encode(self, value: T) -> Row:
         """Return a value as its columns."""
         return tuple(
             [
-                each if type(each := getattr(value, field)) in same else encode(each)
-                for field, encode, _, same, _ in self._steps
+                stored if each is usual else each if type(each) in same else encode(each)
+                for each, (_, encode, _, same, _, usual, stored) in zip(
+                    self._get_fields(value), self._steps, strict=True
+                )
             ]
         )
 
     def decode(self, row: Sequence[Any]) -> T:
         """Return the value in the columns; raise `UnreadableRow`."""
         given = {}
-        for (field, _, decode, same, is_optional), stored in zip(self._steps, row, strict=True):
+        for (field, _, decode, same, is_optional, _, _), stored in zip(self._steps, row, strict=True):
             if stored is None and is_optional:
                 continue
             try:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from reverie.domain.lazy_regex import defer_regex, lower_in_place
 from reverie.domain.secrets import named
-from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
+from reverie.domain.secrets.rules import Span, get_words, load_table
 
 _MARK = "[redacted: "
 _KIND = defer_regex(r"\[redacted: ([^\]]{1,40})\]")
@@ -42,7 +42,8 @@ _NO_SPAN: tuple[Span, ...] = ()
 
 _PARTS = load_table()[0]
 
-_RULES = {"form": [*_PARTS["form"]], "frame": [*_PARTS["name"], *_PARTS["frame"]]}
+_FRAMES = (*_PARTS["name"], *_PARTS["frame"])
+_ALWAYS_TRIED = [rule for rule in _FRAMES if "" in rule.triggers]
 _NAME_TRIGGERS = (*named.TRIGGERS, *get_words("other_names"))
 """Words, one of which is in every name of a secret."""
 
@@ -79,6 +80,8 @@ def describe_redaction(given: str, stored: str) -> str:
     >>> describe_redaction("gate code 4711", "gate code [redacted: access code]")
     'Redacted 1 secret (access code).'
     """
+    if _MARK not in stored:
+        return ""
     kinds = list((Counter(_KIND.findall(stored)) - Counter(_KIND.findall(given))).elements())
     number = f"{len(kinds)} secret{'s' if len(kinds) > 1 else ''}"
     return f"Redacted {number} ({', '.join(dict.fromkeys(kinds))})." if kinds else ""
@@ -215,12 +218,12 @@ class Redactor:
 def _find_spans(text: str) -> Iterator[Span]:
     lower = text.lower() if text.isascii() else lower_in_place(text)
     if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
-        for rule in _select_triggered_rules("form", runs):
+        for rule in _PARTS["form"]:
             yield from rule.find_spans(text, runs)
-    for rule in _select_triggered_rules("frame", lower):
-        if rule.needs is None or rule.needs.search(text):  # most texts have no such number
-            yield from rule.find_spans(text, lower)
-    if any(map(lower.__contains__, named.TRIGGERS)):
+    is_triggered = any(map(lower.__contains__, _list_signs(lower.isascii())))  # few texts are
+    for rule in _FRAMES if is_triggered else _ALWAYS_TRIED:
+        yield from rule.find_spans(text, lower)
+    if is_triggered and any(map(lower.__contains__, named.TRIGGERS)):
         yield from named.find_named(text, lower)
 
 
@@ -232,21 +235,12 @@ def _remember(cache: set[str], text: str) -> None:
         cache.add(text)
 
 
-def _select_triggered_rules(part: str, lower: str) -> Iterable[SecretRule]:
-    """Return the rules of a part that have a trigger in a text, in their order."""
-    triggers = _list_triggers(part, lower.isascii())
-    places = {place for trigger, places in triggers if trigger in lower for place in places}
-    return [_RULES[part][place] for place in sorted(places)]
-
-
 @cache
-def _list_triggers(part: str, is_ascii: bool) -> Collection[tuple[str, list[int]]]:
-    """Return the triggers that a text can have, each with the places of its rules."""
-    found: dict[str, list[int]] = {}
-    for place, rule in enumerate(_RULES[part]):
-        for trigger in filter(str.isascii, rule.triggers) if is_ascii else rule.triggers:
-            found.setdefault(trigger, []).append(place)
-    return [*found.items()]
+def _list_signs(is_ascii: bool) -> Collection[str]:
+    """Return texts, one of which is in each text that has a trigger of a frame or the name of a secret."""
+    triggers = {*named.TRIGGERS, *(each for rule in _FRAMES for each in rule.triggers)} - {""}
+    some = [*filter(str.isascii, triggers)] if is_ascii else [*triggers]
+    return [each for each in some if not any(other != each and other in each for other in triggers)]
 
 
 def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:

@@ -74,6 +74,8 @@ def find_dates(text: str, today: date, *, relative: bool = True) -> list[DateMen
     mentions = list(_find_absolute(text, folded, today))
     if relative:
         mentions += (*map(_widen_count, _find_relative(folded, today)), *_find_weekdays(folded, today))
+    if not mentions:
+        return mentions
     return _join_ranges(folded, _drop_overlapping(mentions))[:_MAX_MENTIONS]
 
 
@@ -223,17 +225,22 @@ SIGNS = _FORMS["signs"]
 
 # -- dates with a month or a year ------------------------------------------------------------------------------
 
+_NUMBER = defer_regex("[0-9月年]")
 _WORTH_READING = defer_regex(r"(?:19|20)\d\d|\d(?:[-/.]|st|nd|rd|th)|[月年]")
 _AMBIGUOUS = frozenset({"march", "may", "mars", "marco", "mar"})
 """Months that are also other words. Alone they need a preposition or, in English, a capital inside a sentence."""
 
 
 def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]:
-    if _list_latin_words(folded).isdisjoint(_ALL_MONTHS) and _WORTH_READING.search(folded) is None:
+    has_number = _NUMBER.search(folded) is not None
+    is_worth_reading = has_number and _WORTH_READING.search(folded)
+    if not is_worth_reading and _ALL_MONTHS.keys().isdisjoint(_list_latin_words(folded)):
         return
-    for form in _FORMS["absolute"].values():
-        for match in form.finditer(folded):
-            yield from _read(match, text, today)
+    needs = _FORMS["needs"]
+    for name, form in _FORMS["absolute"].items():
+        if name not in needs or (has_number and needs[name].search(folded)):
+            for match in form.finditer(folded):
+                yield from _read(match, text, today)
 
 
 def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]:
@@ -351,8 +358,16 @@ _Days = tuple[date, date, str, bool]
 
 _DAY = timedelta(days=1)
 _weekday_words = _list_last_words(WEEKDAYS)
-_RELATIVE_WORDS = _weekday_words | _list_last_words((*_DAYS, *_UNITS, *MONTHS))
-"""The last words of relative dates, one of which is in every text with such a date."""
+_NEEDED_WORDS = {
+    "two weeks after tomorrow": _list_last_words(_DAYS),
+    "two weeks ago": _list_last_words(_ALTERNATIVES["counted"]),
+    "Friday next week": {"week"},
+    "the 3rd of next month": _weekday_words | _list_last_words(_ALTERNATIVES["periods"]),
+    "next May": {"last", "next"},
+    "el viernes que viene": _list_last_words(_ALTERNATIVES["following"]),
+    "the end of the week": {"end"},
+}
+"""Words of each relative form, one of which is in every text that it matches."""
 
 
 def _resolve(part: _Part, today: date) -> _Days | None:
@@ -430,8 +445,8 @@ def _shift_period(unit: str, step: int, today: date) -> _Days:
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
 def _find_relative(folded: str, today: date) -> Sequence[DateMention]:
     """Return the first 20 relative dates of a text from `fold_text`; `counted` ones are single days."""
-    is_latin = not _RELATIVE_WORDS.isdisjoint(_list_latin_words(folded))
-    forms = [*_FORMS["relative"].values()] if is_latin else []
+    needed, words = _NEEDED_WORDS.items(), _list_latin_words(folded)
+    forms = [_FORMS["relative"][name] for name, some in needed if not words.isdisjoint(some)]
     if not folded.isascii() and _HAS_HAN.search(folded):
         forms += _FORMS["relative han"].values()
     mentions: list[DateMention] = []

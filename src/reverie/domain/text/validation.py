@@ -40,6 +40,9 @@ def validate_text(text: object, *, name: str, longest: int, empty: bool = False,
     Raises:
         InvalidInput: it may not be stored; the message says why and what to do.
     """
+    # Printable text has no control characters and no lone surrogates, and no invisible ones but spaces.
+    if isinstance(text, str) and text.isprintable() and len(text) <= longest and (empty or text.strip()):
+        return text
     stored = validate_raw_text(text, name=name, longest=longest, empty=empty, advice=advice)
     if match := _CONTROL.search(stored):
         raise InvalidInput(

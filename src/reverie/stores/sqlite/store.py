@@ -139,9 +139,11 @@ class SQLiteStore(Store):
             changes.refuse_other_cursors(options.get("expected") or {})
             for edit in ready:
                 (changes.make if marks is None else changes.erase)(edit)
-            changes.add_tombstones(marks or ())
+            if marks:
+                changes.add_tombstones(marks)
             changes.set_cursors(options.get("cursors") or {})
-            changes.add_counts(options.get("counts") or {})
+            if counts := options.get("counts"):
+                changes.add_counts(counts)
             return changes.finish(actor=actor, at=at, note=options)
 
     def scrub(self) -> bool:
