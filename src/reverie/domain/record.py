@@ -46,7 +46,6 @@ _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "co
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 
 
-@lru_cache(maxsize=1_024)  # records have few categories
 def infer_kind(category_path: str | None) -> Kind | None:
     """Return the kind that a category names, such as `finding` or `work/decisions`; None if it names none."""
     if category_path is None:
@@ -336,8 +335,7 @@ def validate_record(record: Record) -> Record:
 
 def validate_parts(parts: Iterable[str], *, of: str = "") -> tuple[str, ...]:
     """Return the ids of a headline's parts; raise `InvalidInput` if they are not of their form."""
-    if not (names := normalize_labels(parts, name="part")):
-        return names
+    names = normalize_labels(parts, name="part")
     for name in names:
         ids.validate_id(name, name="part")
     if of in names:

@@ -253,12 +253,9 @@ class RecordRepository(WritingRepository):
             chunk = records[start : start + _CHUNK]
             saved += self._run_with_retries(partial(self._save_chunk, chunk, promoted_from))
             progress(len(chunk))
-        notices = (
-            _describe_redaction(note, record) for note, (record, _) in zip(parsed, records, strict=True)
-        )
         return [
-            replace(result, notice=notice) if notice else result
-            for result, notice in zip(saved, notices, strict=True)
+            replace(result, notice=notice) if (notice := _describe_redaction(note, record)) else result
+            for result, note, (record, _) in zip(saved, parsed, records, strict=True)
         ]
 
     def planned(self, notes: Iterable[NewRecord]) -> list[Change]:

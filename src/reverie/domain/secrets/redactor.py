@@ -80,9 +80,8 @@ def describe_redaction(given: str, stored: str) -> str:
     >>> describe_redaction("gate code 4711", "gate code [redacted: access code]")
     'Redacted 1 secret (access code).'
     """
-    if _MARK not in stored:
-        return ""
-    kinds = list((Counter(_KIND.findall(stored)) - Counter(_KIND.findall(given))).elements())
+    new = Counter(_KIND.findall(stored)) - Counter(_KIND.findall(given)) if _MARK in stored else Counter()
+    kinds = list(new.elements())
     number = f"{len(kinds)} secret{'s' if len(kinds) > 1 else ''}"
     return f"Redacted {number} ({', '.join(dict.fromkeys(kinds))})." if kinds else ""
 
@@ -239,8 +238,8 @@ def _remember(cache: set[str], text: str) -> None:
 def _list_signs(is_ascii: bool) -> Collection[str]:
     """Return texts, one of which is in each text that has a trigger of a frame or the name of a secret."""
     triggers = {*named.TRIGGERS, *(each for rule in _FRAMES for each in rule.triggers)} - {""}
-    some = [*filter(str.isascii, triggers)] if is_ascii else [*triggers]
-    return [each for each in some if not any(other != each and other in each for other in triggers)]
+    least = [each for each in triggers if not any(other != each and other in each for other in triggers)]
+    return [*filter(str.isascii, least)] if is_ascii else least
 
 
 def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:

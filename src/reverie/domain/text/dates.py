@@ -74,8 +74,6 @@ def find_dates(text: str, today: date, *, relative: bool = True) -> list[DateMen
     mentions = list(_find_absolute(text, folded, today))
     if relative:
         mentions += (*map(_widen_count, _find_relative(folded, today)), *_find_weekdays(folded, today))
-    if not mentions:
-        return mentions
     return _join_ranges(folded, _drop_overlapping(mentions))[:_MAX_MENTIONS]
 
 

@@ -139,11 +139,9 @@ class SQLiteStore(Store):
             changes.refuse_other_cursors(options.get("expected") or {})
             for edit in ready:
                 (changes.make if marks is None else changes.erase)(edit)
-            if marks:
-                changes.add_tombstones(marks)
+            changes.add_tombstones(marks or ())
             changes.set_cursors(options.get("cursors") or {})
-            if counts := options.get("counts"):
-                changes.add_counts(counts)
+            changes.add_counts(options.get("counts") or {})
             return changes.finish(actor=actor, at=at, note=options)
 
     def scrub(self) -> bool:

@@ -232,10 +232,8 @@ class WriteTransaction:
         """Insert a new thing under a key, and note nothing: the journal has it already, or is told by the caller."""
         assert edit.after is not None
         row = self._resolve_session_key(edit.table, edit.after)
-        try:
+        with self._translating(edit):
             self._file.execute(_INSERT[edit.table.subject], (key, *row))
-        except sqlite3.IntegrityError as error:
-            raise self._translate_integrity_error(edit, error) from error
         self._note_place(edit.table, row)
         if edit.table is SESSIONS:
             self._sessions[edit.edit.id] = key
