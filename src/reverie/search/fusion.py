@@ -108,11 +108,6 @@ class FusedPassage(NamedTuple):
     cosine: float | None
     rule: float = 0.0
 
-    @property
-    def matched(self) -> tuple[str, ...]:
-        """Its tokens that are tokens of the question or alternatives for them."""
-        return tuple(self.list_matches())
-
     def list_matches(self) -> dict[str, str]:
         """Return the matched tokens, each with its token of the question."""
         return {} if self.words is None else self.words.list_matches()

@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import (
@@ -26,6 +27,9 @@ from reverie.domain.text import timestamps
 from reverie.domain.text.tokenizer import find_excerpt
 from reverie.domain.text.validation import clean_text, to_storable, validate_count, validate_raw_text
 from reverie.domain.user_patterns import UserPattern
+
+if TYPE_CHECKING:
+    from reverie.search.passage_scorer import ScoredPassage
 
 LONGEST_QUERY = 10_000
 """Characters of a question; a prompt's message is cut to it, a search refuses more."""
@@ -130,12 +134,30 @@ _EQUALLY_WELL = 0.05
 FoundValue = Record | Turn | Paragraph
 """Value of a hit."""
 
+
+class _Deferred:
+    """What the fields of an explanation are computed from."""
+
+    __slots__ = ("_entry",)
+
+
+_DEFERRED: Mapping[str, Callable[[Any], Any]] = {
+    "matched": lambda why: tuple(why._entry.ranked.list_matches()),
+    "stands_for": lambda why: {
+        token: term for token, term in why._entry.ranked.list_matches().items() if token != term
+    },
+    "parts": attrgetter("_entry.score.parts"),
+    "evidence": attrgetter("_entry.ranked.parts"),
+    **{name: attrgetter(f"_entry.ranked.{name}") for name in ("coverage", "is_literal", "rarest")},
+}
+"""How the fields of an explanation are computed."""
+
 _NO_PARTS: Mapping[str, float] = MappingProxyType({})
 _NO_WORDS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(_Deferred):
     """Explanation of a hit and its rank.
 
     Attributes:
@@ -158,6 +180,22 @@ class Explanation:
     coverage: float = 0.0
     is_literal: bool = False
     rarest: int = sys.maxsize
+
+    @classmethod
+    def defer(cls, entry: ScoredPassage, note: str) -> Explanation:
+        """Return an explanation whose fields are computed when they are read: most are never shown."""
+        why = object.__new__(cls)
+        object.__setattr__(why, "_entry", entry)
+        object.__setattr__(why, "note", note)
+        return why
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _DEFERRED:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            object.__setattr__(self, name, _DEFERRED[name](self))
+            return getattr(self, name)
 
     def __str__(self) -> str:
         pieces = []

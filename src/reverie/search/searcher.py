@@ -8,14 +8,13 @@ hits a search left out. `context` chooses the content of prompts.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, assert_never
 
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
@@ -83,12 +82,14 @@ class HitBuilder(NamedTuple):
         pages: Paragraphs of pages that are no logs.
         headlines: Which headline stands for which records.
         clock: What tells the time.
+        has_vectors: Whether there are vectors, by which hits may have been found.
     """
 
     store: Store
     pages: PageIndex
     headlines: HeadlineIndex
     clock: Clock
+    has_vectors: bool
 
     def build(
         self,
@@ -111,10 +112,10 @@ class HitBuilder(NamedTuple):
         now = None if question.allowed.valid_at is not None else self.clock()
         share_of_ended = 1.0 if past else updates.NOT_HOLDING
         ended = False
-        for start in range(0, len(scored), step):
-            batch = [
-                entry for entry in scored[start : start + step] if entry.score.total >= question.min_score
-            ]
+        is_ordered = len(places) < 2  # so that spare values are read only if some of the others fall away
+        first = question.limit if is_ordered and not question.exclude else step
+        for start, stop in pairwise(sorted({first, *range(0, len(scored) + step, step)})):
+            batch = [entry for entry in scored[start:stop] if entry.score.total >= question.min_score]
             for entry, value in zip(batch, self._load_values(subject, batch), strict=True):
                 if value is None or not is_allowed(question, value):
                     continue
@@ -122,6 +123,7 @@ class HitBuilder(NamedTuple):
                 if updates.is_not_holding(value, now):
                     score *= share_of_ended
                     ended = current or past
+                    is_ordered = False
                 if score < question.min_score:
                     continue
                 text = value.id if isinstance(value, Turn) else normalize_words(value.content)
@@ -130,7 +132,7 @@ class HitBuilder(NamedTuple):
                     found.append((score, entry, value))
                 elif rank_scope(value, places) < rank_scope(found[ranks[text]][2], places):
                     found[ranks[text]] = score, entry, value
-            if len(found) >= question.limit or len(batch) < step:
+            if len(batch) < stop - start or (len(found) >= question.limit and (is_ordered or stop >= step)):
                 break
         found.sort(key=lambda one: -one[0])
         if len(places) < 2 and not ended:
@@ -157,18 +159,18 @@ class HitBuilder(NamedTuple):
         For a request they are preferences and constraints. Otherwise they are the records of the category that most of
         the best hits have, and hits of that category get at least the same score.
         """
-        found = [hit.record for hit in hits if hit.record and hit.explanation.evidence]
-        categories = Counter(record.category for record in found[:_LOOKED_AT] if record.category)
-        category, count = categories.most_common(1)[0] if categories else ("", 0)
+        found = (hit.record for hit in hits if hit.record and hit.explanation.evidence)
+        categories = [record.category for record in islice(found, _LOOKED_AT) if record.category]
+        category = max(categories, key=categories.count, default="")
         if query.is_request:
             why = "holds for whatever is done"
-            allowed = replace(question.allowed, kinds=STANDING)
-        elif count >= _ALIKE:
+            restriction: dict[str, Any] = {"kinds": STANDING}
+        elif categories.count(category) >= _ALIKE:
             why = f"in the category {category}, as the best hits are"
-            allowed = replace(question.allowed, categories=(category,))
+            restriction = {"categories": (category,)}
         else:
             return hits
-        by_vectors = any("vector" in hit.explanation.evidence for hit in hits)
+        by_vectors = self.has_vectors and any("vector" in hit.explanation.evidence for hit in hits)
         share = _GATHERED if by_vectors else _GATHERED_BY_WORDS
         score = share * hits[0].score if hits else share * share
         if score < question.min_score:
@@ -179,9 +181,10 @@ class HitBuilder(NamedTuple):
         if room <= 0:
             return hits
         known = {hit.id for hit in hits} | question.exclude
-        texts = {normalize_words(hit.content) for hit in hits}
         valid_at = question.allowed.valid_at or self.clock()
-        members = self.store.find(replace(allowed, valid_at=valid_at, headlines=False), limit=_MOST_GATHERED)
+        allowed = replace(question.allowed, valid_at=valid_at, headlines=False, **restriction)
+        members = self.store.find(allowed, limit=_MOST_GATHERED)
+        texts = {normalize_words(hit.content) for hit in hits}
         gathered = (
             Hit(score=score, explanation=Explanation(note=why), record=record)
             for record in members
@@ -220,19 +223,8 @@ def _raise_members(hits: Sequence[Hit], category: str, least: float) -> list[Hit
 
 
 def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datetime | None) -> Hit:
-    ranked = entry.ranked
-    matches = ranked.list_matches()
-    why = Explanation(
-        matched=tuple(matches),
-        stands_for={token: term for token, term in matches.items() if token != term},
-        parts=entry.score.parts,
-        evidence=ranked.parts,
-        note="does not hold now: it did before, or will later" if updates.is_not_holding(value, now) else "",
-        coverage=ranked.coverage,
-        is_literal=ranked.is_literal,
-        rarest=ranked.rarest,
-    )
-    return wrap_value(value, why, score)
+    note = "does not hold now: it did before, or will later" if updates.is_not_holding(value, now) else ""
+    return wrap_value(value, Explanation.defer(entry, note), score)
 
 
 POOL = 24
@@ -301,7 +293,7 @@ class Searcher:
             floor=floor,
             weights=weights,
         )
-        self._builder = HitBuilder(store=store, pages=self._pages, headlines=self._headlines, clock=clock)
+        self._builder = HitBuilder(store, self._pages, self._headlines, clock, vectors is not None)
 
     def with_floor(self, floor: float) -> Searcher:
         """Return a searcher over the same store with another least relevance of the best hit."""
@@ -335,7 +327,9 @@ class Searcher:
         with self._store.reading(), self._index.reading():
             if "records" in sources and not only_turns:
                 hits += self._search_hits("record", question)
-                if len(hits) >= question.limit:  # other hits need a higher score than the last one
+                if (
+                    len(hits) >= question.limit and len(sources) > 1
+                ):  # other hits need a higher score than the last one
                     question = question._replace(
                         min_score=max(question.min_score, min(hit.score for hit in hits))
                     )
