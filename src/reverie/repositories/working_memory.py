@@ -177,7 +177,7 @@ class WorkingMemory:
             newest = sorted((entries[n] for n in allowed), key=lambda entry: entry.stored_at, reverse=True)
             return [EntryHit(score=0.0, entry=entry) for entry in newest[:limit]]
         return [
-            EntryHit(score=found.relevance, entry=entries[found.key], matched=found.matched)
+            EntryHit(score=found.relevance, entry=entries[found.key], matched=tuple(found.list_matches()))
             for found in _rank(query, entries, allowed, limit)
         ]
 

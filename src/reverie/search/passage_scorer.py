@@ -150,11 +150,12 @@ class PassageScorer(NamedTuple):
         """Return the relevant passages, best first, and whether there may be more than `pool` candidates."""
         allowed, category = question.allowed, question.isolated_category
         candidates_query, measure = _build_wanted(subject, query), self.statistics.measure(subject, question)
+        tokens = query.tokens
         terms = TermStatistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
-            frequencies=counts.get(query.tokens),
-            common=get_shares(query.tokens, query.language),
+            frequencies=counts.get(tokens),
+            common=get_shares(tokens, query.language),
         )
         keys = self.candidates.search_any(subject, candidates_query, allowed, pool, category=category)
         is_full = len(keys) >= pool
@@ -180,15 +181,14 @@ class PassageScorer(NamedTuple):
         floor = self.floor
         if floor is None:
             floor = scoring.compute_floor(measure.passages) if subject == "record" else scoring.FLOOR
-        relevant: Sequence[RankedPassage | FusedPassage] = scoring.apply_relevance_floor(
-            ranked, query, passages=measure.passages, floor=floor
-        )
+        by_words = scoring.apply_relevance_floor(ranked, query, passages=measure.passages, floor=floor)
+        relevant: Sequence[RankedPassage | FusedPassage] = by_words
         if near is not None:
             relevant = fusion.fuse(
                 ranked,
                 passages,
                 near,
-                has_words=bool(relevant),
+                has_words=bool(by_words),
                 rules=rules.get(passages) if rules else {},
                 floor=floor,
             )
@@ -196,14 +196,17 @@ class PassageScorer(NamedTuple):
             farthest_counts = bool(nearest) and any(entry.key == nearest[-1] for entry in relevant)
             is_full = is_full or (near.count > pool and farthest_counts)
         by_key = {passage.key: passage for passage in passages}
+        passages = [by_key[entry.key] for entry in relevant]
         now = self.clock().timestamp()
-        scored = [
-            ScoredPassage(by_key[entry.key], entry, _score(entry, by_key[entry.key], now, self.weights))
-            for entry in relevant
+        scores = [
+            _score(entry, passage, now, self.weights)
+            for entry, passage in zip(relevant, passages, strict=True)
         ]
-        scored.sort(key=_get_order)
         if near is None and subject != "paragraph":
-            scored = _score_anew(scored)
+            totals = reranking.compute_scores(list(zip(passages, by_words, scores, strict=True)))
+            scores = [scoring.Score(total, *score[1:]) for score, total in zip(scores, totals, strict=True)]
+        scored = list(map(ScoredPassage, passages, relevant, scores))
+        scored.sort(key=_get_order)
         return scored, is_full
 
     def put_current_first(
@@ -283,18 +286,6 @@ class PassageScorer(NamedTuple):
                 if words
             )
         ]
-
-
-def _score_anew(scored: Sequence[ScoredPassage]) -> list[ScoredPassage]:
-    """Return what was found by words, best first, with the scores of `reranking`."""
-    totals = reranking.compute_scores(
-        [(each.passage, each.ranked, each.score) for each in scored if isinstance(each.ranked, RankedPassage)]
-    )
-    anew = [
-        each._replace(score=each.score._replace(total=total))
-        for each, total in zip(scored, totals, strict=True)
-    ]
-    return sorted(anew, key=_get_order)
 
 
 def _get_order(entry: ScoredPassage) -> tuple[float, float, int]:

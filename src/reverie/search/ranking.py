@@ -165,13 +165,11 @@ class RankedPassage(NamedTuple):
     share: float
     reason: _Candidate
 
-    @property
-    def matched(self) -> tuple[str, ...]:
-        """Tokens of the question, or alternatives, in it or, for a turn, in its neighbours."""
-        return tuple(self.list_matches())
-
     def list_matches(self) -> dict[str, str]:
-        """Return the matched tokens, each with its token of the question."""
+        """Return the tokens of the question, or alternatives, in it or, for a turn, in its neighbours.
+
+        Each has its token of the question.
+        """
         text, scale = self.reason.passage.terms, self.reason.scale
         matches = {}
         for i in self.reason.list_matched_terms():
@@ -236,7 +234,6 @@ def compute_relevance(evidence: float) -> float:
 def rank(
     query: ParsedQuery,
     matches: Iterable[Passage],
-    neighbours: Iterable[Passage] = (),
     *,
     statistics: TermStatistics,
     settings: RankingSettings = DEFAULTS,
@@ -249,14 +246,12 @@ def rank(
 
     Args:
         query: The question.
-        matches: Records or turns that an index found.
-        neighbours: The turns around those, `len(settings.after)` on each side; `matches` may contain them too.
+        matches: Records or turns that an index found, and the turns around those, `len(settings.after)` on each side.
         statistics: Counts over the caller's scope.
         settings: The constants.
         limit: Most candidates; None for all.
     """
-    passages = {passage.key: passage for passage in neighbours}
-    passages.update((passage.key, passage) for passage in matches)
+    passages = {passage.key: passage for passage in matches}
     if not query:
         return []
     records = [passage for passage in passages.values() if passage.thread is None]

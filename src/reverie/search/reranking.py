@@ -91,7 +91,7 @@ def compute_scores(candidates: Sequence[Candidate]) -> list[float]:
 def _sum_literal(ranked: RankedPassage) -> float:
     """Return the weight of the words of the question that a passage itself has."""
     weights = ranked.reason.scale.weights
-    return sum(weights[place] for place, count in ranked.reason.hits if count >= 1.0)
+    return sum([weights[place] for place, count in ranked.reason.hits if count >= 1.0])
 
 
 def measure_candidates(candidates: Sequence[Candidate]) -> list[Quantities]:
@@ -107,13 +107,14 @@ def measure_candidates(candidates: Sequence[Candidate]) -> list[Quantities]:
             return []
         weights = scale.weights
         full = sum(weights) or 1.0
+        covered = sum([weights[place] * (count if count < 1.0 else 1.0) for place, count in reason.hits])
         measured.append(
             Quantities(
-                score=before,
-                covered=sum(weights[place] * min(1.0, count) for place, count in reason.hits) / full,
-                literal=_sum_literal(ranked) / full,
-                date=reason.date / scale.attainable,
-                rule=reason.rule / scale.attainable,
+                before,
+                covered / full,
+                _sum_literal(ranked) / full,
+                reason.date / scale.attainable,
+                reason.rule / scale.attainable,
             )
         )
     return measured

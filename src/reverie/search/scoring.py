@@ -97,13 +97,7 @@ class Score(NamedTuple):
     @property
     def parts(self) -> dict[str, float]:
         """The parts by name, without the total."""
-        return {
-            "relevance": self.relevance,
-            "recency": self.recency,
-            "importance": self.importance,
-            "confidence": self.confidence,
-            "kind": self.kind,
-        }
+        return dict(zip(self._fields[1:], self[1:], strict=True))
 
 
 def score(
@@ -212,9 +206,8 @@ def apply_relevance_floor(
         return list(ranked) if not floor or ranked[0].relevance >= max(floor, RELATED) else []
     if ranked[0].relevance >= floor or any(entry.coverage >= COVERED for entry in first):
         return list(ranked)
-    if any(entry.dated >= DATED for entry in first) and floor < COVERED:
-        return list(ranked)
     rare = max(_FEW, RARE * passages)
-    if any(entry.rarest <= rare and entry.coverage >= RARE_COVERED for entry in first) and floor < COVERED:
-        return list(ranked)
-    return []
+    is_relevant = floor < COVERED and any(
+        entry.dated >= DATED or (entry.rarest <= rare and entry.coverage >= RARE_COVERED) for entry in first
+    )
+    return list(ranked) if is_relevant else []

@@ -179,7 +179,7 @@ class RareWords:
     def of(self, passages: Sequence[Passage]) -> list[Sequence[str]]:
         """Return the rare words of each passage, counted together; none for a long one."""
         unknown: dict[int, Sequence[str]] = {
-            passage.key: _list_words(passage, self._language) if passage.length <= _LONGEST else ()
+            passage.key: _list_words(passage.terms, self._language) if passage.length <= _LONGEST else ()
             for passage in passages
             if passage.key not in self._known
         }
@@ -273,7 +273,7 @@ def measure_pair(
         language: Language of the query.
         alike: The nearness of their vectors.
     """
-    words, others = _list_words(older.passage, language), _list_words(newer.passage, language)
+    words, others = _list_words(older.passage.terms, language), _list_words(newer.passage.terms, language)
     shared = len(set(words).intersection(others))
     return (
         shared / (min(len(words), len(others)) or 1),
@@ -296,7 +296,7 @@ def is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], langua
     least = min(named.values(), default=0)
     if not named or any(f" {word} " in newer.terms for word, count in named.items() if count == least):
         return False
-    words, others = _list_words(older, language), _list_words(newer, language)
+    words, others = _list_words(older.terms, language), _list_words(newer.terms, language)
     return 2 * len(set(words).intersection(others)) >= _PARALLEL * (len(words) + len(others))
 
 
@@ -404,12 +404,8 @@ def _read_successors(
     return known
 
 
-def _list_words(passage: Passage, language: str) -> tuple[str, ...]:
-    return _select_content(passage.terms, language)
-
-
 @lru_cache(maxsize=512)  # each short passage is compared with several others
-def _select_content(terms: str, language: str) -> tuple[str, ...]:
+def _list_words(terms: str, language: str) -> tuple[str, ...]:
     function_words = STOP_WORDS if language == DEFAULT else get_function_words(language)
     return tuple([word for word in dict.fromkeys(terms.split()) if _is_content(word, function_words)])
 
