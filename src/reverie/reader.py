@@ -232,11 +232,15 @@ class MemoryReader:
         """
         options = {"sources": sources, "limit": limit, "min_score": min_score, "mode": mode, "unit": unit}
         request, where, unit = self._parse_search(query, {**options, **filters})
-        if self._judge is not None and "records" in where:
-            self._judge.prepare_search()
+        judge = self._judge if "records" in where else None
         tracing = trace(self.settings, "search_memory", scope=self.scope)
         with translate_os_errors("the memory cannot be searched"), tracing as span:
-            hits = self._searcher.search(request, where, unit=unit)
+            with self._store.reading():  # one look at the newest change serves the judge and the search
+                is_judged = judge is None or not judge.has_pending()
+                hits = self._searcher.search(request, where, unit=unit) if is_judged else []
+            if judge is not None and not is_judged:
+                judge.prepare_search()
+                hits = self._searcher.search(request, where, unit=unit)
             span.set("gen_ai.memory.record.count", len(hits))
             if query is not None and not hits:
                 span.count("reverie.search.nothing_relevant", 1)

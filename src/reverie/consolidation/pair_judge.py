@@ -92,6 +92,11 @@ class PairJudge:
         self._clock = writer.clock
         self._lock = ForkSafeLock()
         self._position: int | None = None
+        self._left_at: int | None = None  # the newest entry when a search left too many to the worker
+
+    def has_pending(self) -> bool:
+        """Return whether there are changes since the last ones that were judged, or left to the worker."""
+        return self._store.sequence() not in (self._position, self._left_at)
 
     def prepare_search(self) -> None:
         """Judge pending records for a search, within `MAX_RECORDS` and `MAX_TIME_S`; a failure is only logged.
@@ -100,11 +105,12 @@ class PairJudge:
         waits until they have.
         """
         try:
-            newest = self._store.sequence()
-            if newest != self._position and self._lock.acquire(timeout=MAX_TIME_S):
+            if self.has_pending() and self._lock.acquire(timeout=MAX_TIME_S):
                 try:
                     with translate_os_errors("the model of pairs cannot be read"):
-                        self._judge_pending(newest, MAX_RECORDS, MAX_TIME_S, backlog=MAX_BACKLOG)
+                        self._judge_pending(
+                            self._store.sequence(), MAX_RECORDS, MAX_TIME_S, backlog=MAX_BACKLOG
+                        )
                 finally:
                     self._lock.release()
         except NestedChange:
@@ -118,11 +124,8 @@ class PairJudge:
         Raises:
             StoreError: the result could not be written.
         """
-        newest = self._store.sequence()
-        if newest == self._position:
-            return 0
         with self._lock:
-            return self._judge_pending(newest)
+            return self._judge_pending(self._store.sequence())
 
     def _judge_pending(
         self, newest: int, most: float = inf, time_s: float = inf, *, backlog: float = inf
@@ -131,6 +134,7 @@ class PairJudge:
         ends_at = time.monotonic() + time_s
         position = start = self._read_position()
         if newest - start > backlog:
+            self._left_at = newest
             return 0
         judged: dict[str, None] = {}
         changes: dict[str, Change] = {}
@@ -265,10 +269,9 @@ class PairJudge:
 
     def _get(self, names: Sequence[str], changes: dict[str, Change]) -> Iterator[Record]:
         """Yield the records of some ids with the changes so far."""
-        for record in read_or_none(self._store.records, names):
-            if record is not None:
-                change = changes.get(record.id)
-                yield record if change is None or not isinstance(change.after, Record) else change.after
+        for record in filter(None, read_or_none(self._store.records, names)):
+            change = changes.get(record.id)
+            yield record if change is None or not isinstance(change.after, Record) else change.after
 
 
 def _add(changes: dict[str, Change], before: Record, after: Record) -> None:

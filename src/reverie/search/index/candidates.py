@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from reverie.domain.errors import translate_os_errors
 from reverie.domain.lazy_dataclass import dataclass
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from reverie.search.index.search_index import SearchIndex
 
 _FINENESS = 32  # weights are rounded to multiples of 1/32
-_MAX_COUNTS = 100_000
 _BATCH = 1_000
 _ROUNDS = 5
 _LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
@@ -47,21 +46,6 @@ class IndexStatus:
     segments: int
     sequence: int
     problem: str = ""
-
-
-class CountCache:
-    """Counts that are valid until the memory changes. Not thread-safe; its owner has a lock."""
-
-    def __init__(self) -> None:
-        self._sequence = -1
-        self._counts: dict[Any, Any] = {}
-
-    def at(self, sequence: int) -> dict[Any, Any]:
-        """Return the counts as of a journal entry, to read and to add to."""
-        if self._sequence != sequence or len(self._counts) > _MAX_COUNTS:
-            self._sequence = sequence
-            self._counts = {}
-        return self._counts
 
 
 def compute_rarities(

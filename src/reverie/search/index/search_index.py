@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from reverie.domain.errors import StoreError
 from reverie.domain.filter import Filter
@@ -29,7 +30,7 @@ from reverie.domain.passage import (
     Searchable,
     TermWeight,
 )
-from reverie.search.index.candidates import CountCache, IndexStatus, compute_rarities
+from reverie.search.index.candidates import IndexStatus, compute_rarities
 from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, build_predicate
 from reverie.search.index.tantivy_index import (
     IndexBatch,
@@ -58,6 +59,7 @@ _REBUILT_A_SECOND = 20_000  # passages; as long as that takes, no erasure is to 
 _TRIES = 3
 _FAR = 2_000  # entries of the journal that are better written to the disk than followed in memory
 _NOT_FOLLOWED = -1
+_MAX_COUNTS = 100_000
 _NEAR = 50  # passages that are searched for words near an unknown one
 
 
@@ -86,7 +88,6 @@ class SearchIndex:
         self._cleared_at: float | None = None
         self._problem = ""
         self._followed = 0
-        self._counts = CountCache()
         self._question = threading.local()
         self._written = threading.Event()  # whether no changes are being written to the disk
         self._written.set()
@@ -161,15 +162,15 @@ class SearchIndex:
     ) -> dict[str, int]:
         if scopes is not None and self._measure_extent(subject, scopes, category)[1]:
             scopes = None
-        known = self._counts.at(self._followed)
+        known = self._get_counts()
         selection = (subject, None if scopes is None else tuple(scopes), category)
         fresh, stale = self._fresh[subject], sorted(self._stale[subject])
         for word in words:
             if (selection, word) not in known:
                 known[selection, word] = (
                     committed.compute_frequency(subject, word, scopes, category)
-                    + fresh.compute_frequency(word, scopes, category)
-                    - committed.among(subject, word, scopes, stale, category)
+                    + (fresh.compute_frequency(word, scopes, category) if fresh else 0)
+                    - (committed.among(subject, word, scopes, stale, category) if stale else 0)
                 )
         return {word: known[selection, word] for word in words}
 
@@ -260,13 +261,13 @@ class SearchIndex:
         The result is cached until the next change. The caller holds the lock and has caught up.
         """
         selection = (subject, None if scopes is None else tuple(scopes), category)
-        known: tuple[int, bool] | None = self._counts.at(self._followed).get(selection)
+        known: tuple[int, bool] | None = self._get_counts().get(selection)
         if known is None:
             passages = self._store.measure(subject, selection[1], category=category).passages
             known = passages, passages == self._store.measure(subject, None).passages
             if self._store.sequence() != self._followed:  # the count includes later changes
                 return passages, False
-            self._counts.at(self._followed)[selection] = known
+            self._get_counts()[selection] = known
         return known
 
     # -- following ---------------------------------------------------------------------------------
@@ -335,9 +336,16 @@ class SearchIndex:
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed
-        self._counts = CountCache()
+        self._counts: dict[Any, Any] = {}
+        self._counted = followed
         self._fresh: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
         self._stale: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
+
+    def _get_counts(self) -> dict[Any, Any]:
+        """Return the counts that are valid until the next change, to read and to add to."""
+        if self._counted != self._followed or len(self._counts) > _MAX_COUNTS:
+            self._counted, self._counts = self._followed, {}
+        return self._counts
 
     def _count_waiting(self) -> int:
         return sum(len(self._fresh[subject]) + len(self._stale[subject]) for subject in SEARCHABLE)

@@ -8,6 +8,7 @@ inside the index, so that it always agrees with the documents.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import zlib
 from collections import Counter
@@ -178,7 +179,7 @@ class TantivyIndex:
         if self._folder is None:
             return self._commits_in_memory
         with _reporting_damage():
-            return (self._folder / "meta.json").stat().st_mtime_ns
+            return os.stat(f"{self._folder}/meta.json").st_mtime_ns
 
     # -- reading -----------------------------------------------------------------------------------
 

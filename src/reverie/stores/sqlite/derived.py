@@ -213,11 +213,13 @@ class DerivedDatabase:
                 rows = self._read(
                     store, _NEIGHBORS.format(build_placeholders(len(some))), (around, around, *some)
                 )
-                found |= {row[0]: Passage._make(row + _TURN_REST) for row in rows}
+                found |= {row[0]: tuple.__new__(Passage, row + _TURN_REST) for row in rows}
             else:
                 sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({build_placeholders(len(some))})"
                 rows = self._read(store, sql, (SEARCHABLE.index(subject), *some))
-                found |= {row[0]: Passage._make(row) for row in rows}
+                found |= {
+                    row[0]: tuple.__new__(Passage, row) for row in rows
+                }  # in a third of the time of `_make`
         return list(found.values())
 
     def read_changes(self, store: Store, after: int) -> tuple[int, Changes] | None:
