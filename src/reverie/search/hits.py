@@ -181,14 +181,6 @@ class Explanation(_Deferred):
     is_literal: bool = False
     rarest: int = sys.maxsize
 
-    @classmethod
-    def defer(cls, entry: ScoredPassage, note: str) -> Explanation:
-        """Return an explanation whose fields are computed when they are read: most are never shown."""
-        why = object.__new__(cls)
-        object.__setattr__(why, "_entry", entry)
-        object.__setattr__(why, "note", note)
-        return why
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -211,6 +203,14 @@ class Explanation(_Deferred):
         return [
             f"{self.stands_for[word]} ≈ {word}" if word in self.stands_for else word for word in self.matched
         ]
+
+
+def defer_explanation(entry: ScoredPassage, note: str) -> Explanation:
+    """Return an explanation whose fields are computed when they are read: most are never shown."""
+    why = object.__new__(Explanation)
+    object.__setattr__(why, "_entry", entry)
+    object.__setattr__(why, "note", note)
+    return why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,12 +150,11 @@ class PassageScorer(NamedTuple):
         """Return the relevant passages, best first, and whether there may be more than `pool` candidates."""
         allowed, category = question.allowed, question.isolated_category
         candidates_query, measure = _build_wanted(subject, query), self.statistics.measure(subject, question)
-        tokens = query.tokens
         terms = TermStatistics(
             passages=measure.passages,
             mean_length=measure.mean_length,
-            frequencies=counts.get(tokens),
-            common=get_shares(tokens, query.language),
+            frequencies=counts.get(query.tokens),
+            common=get_shares(query.tokens, query.language),
         )
         keys = self.candidates.search_any(subject, candidates_query, allowed, pool, category=category)
         is_full = len(keys) >= pool

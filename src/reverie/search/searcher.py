@@ -37,6 +37,7 @@ from reverie.search.hits import (
     Source,
     Unit,
     build_matcher,
+    defer_explanation,
     get_value,
     is_allowed,
     limit_wider_scopes,
@@ -135,8 +136,6 @@ class HitBuilder(NamedTuple):
             if len(batch) < stop - start or (len(found) >= question.limit and (is_ordered or stop >= step)):
                 break
         found.sort(key=lambda one: -one[0])
-        if len(places) < 2 and not ended:
-            return [_build_hit(*one, now) for one in found[: question.limit]]
         hits = [_build_hit(*one, now) for one in found]
         if ended and now is not None:
             hits = self._order_ended(hits, question, now, past=past)
@@ -224,7 +223,7 @@ def _raise_members(hits: Sequence[Hit], category: str, least: float) -> list[Hit
 
 def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datetime | None) -> Hit:
     note = "does not hold now: it did before, or will later" if updates.is_not_holding(value, now) else ""
-    return wrap_value(value, Explanation.defer(entry, note), score)
+    return wrap_value(value, defer_explanation(entry, note), score)
 
 
 POOL = 24
