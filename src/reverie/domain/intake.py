@@ -298,12 +298,8 @@ def _rate(text: str) -> Chances:
     head, places = _load_weights()[0], find_places(text)
     # The root of the number of features, since long sentences would be overconfident otherwise.
     root, zero = sqrt(len(places) or 1), ZERO * len(places)
-    scores = [
-        constant + scale * (value - zero) / root
-        for constant, scale, value in zip(
-            head[:MODELS], head[MODELS : 2 * MODELS], _add_up(places), strict=True
-        )
-    ]
+    weighed = zip(head[:MODELS], head[MODELS : 2 * MODELS], _add_up(places), strict=True)
+    scores = [constant + scale * (value - zero) / root for constant, scale, value in weighed]
     largest = max(scores[:-1])
     powers = [exp(score - largest) for score in scores[:-1]]
     whole = sum(powers)

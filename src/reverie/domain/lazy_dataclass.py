@@ -11,10 +11,10 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["MISSING", "dataclass", "field", "fields", "is_dataclass", "replace"]
+__all__ = ["MISSING", "dataclass", "field", "fields", "replace"]
 
 if TYPE_CHECKING:
-    from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+    from dataclasses import MISSING, dataclass, field, fields, replace
 else:
     MISSING = object()
     _FACTORY = type("_Factory", (), {"__repr__": lambda self: "<factory>"})()
@@ -153,10 +153,6 @@ else:
         from dataclasses import fields  # here: such classes are not in use, mostly
 
         return fields(kind)
-
-    def is_dataclass(value: object) -> bool:
-        """Return whether a value is a dataclass or an object of one."""
-        return hasattr(value, "__lazy_fields__") or hasattr(value, "__dataclass_fields__")
 
     def replace(value: Any, /, **changes: Any) -> Any:
         """Return a copy of a dataclass with other values in some of its fields."""

@@ -319,6 +319,7 @@ def switch_user(user: int) -> None:
     import_module("heapq")  # by Counter.most_common, when it is first called
     import_module("stopwordsiso")  # by a search in another language
     import_module("difflib")  # by an edit that collides
+    import_module("reverie.files.hand_edits.importer")  # by the first hand edit
     os.setgid(user)
     os.setuid(user)
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.lazy_dataclass import MISSING, fields, is_dataclass
+from reverie.domain.lazy_dataclass import MISSING, fields
 from reverie.domain.text.timestamps import format_time, parse_time
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def to_json_value(value: Any) -> Any:
         return format_time(value) if isinstance(value, datetime) else value.isoformat()
     if isinstance(value, Mapping):
         return {str(name): to_json_value(each) for name, each in value.items()}
-    if is_dataclass(value):
+    if hasattr(value, "__dataclass_fields__"):
         return value.to_dict() if hasattr(value, "to_dict") else to_json_object(value)
     return [to_json_value(each) for each in value] if isinstance(value, Iterable) else str(value)
 
