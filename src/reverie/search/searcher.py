@@ -326,9 +326,8 @@ class Searcher:
         with self._store.reading(), self._index.reading():
             if "records" in sources and not only_turns:
                 hits += self._search_hits("record", question)
-                if (
-                    len(hits) >= question.limit and len(sources) > 1
-                ):  # other hits need a higher score than the last one
+                # Hits of other sources need a higher score than the last one.
+                if len(sources) > 1 and len(hits) >= question.limit:
                     question = question._replace(
                         min_score=max(question.min_score, min(hit.score for hit in hits))
                     )
