@@ -62,7 +62,8 @@ def read_values(store: Store, state: FileState, path: str, *, start: int = 0) ->
             return [each for each in own if layout.build_path(each) == path]
         case "lines":
             records, home = store.records(state.read_ids(path)[start:]), layout.parse_home(path)
-            return [each for each in records if layout.build_home(each, state.layout) == home]
+            kind = state.layout
+            return [each for each in records if layout.build_home(each, kind) == home]
         case "session":
             session = _find_session(store, path, place.name)
             turns = [] if session is None else store.turns(session=session.id, start=start)

@@ -1,10 +1,10 @@
 """The readable folder of one memory: when files are written and hand edits imported.
 
-Files follow the journal on a background thread, a tenth of a second behind, so that many changes are written
-together (`notice`). `flush` does not wait for that, nor do `close` and the end of the interpreter. At every
-turn the files are examined (`refresh`): the pages that stand in prompts always, and all others if that takes a
-third of a millisecond. Otherwise all files are scanned in at most a fiftieth of the time: by the turn if that takes
-some milliseconds, else on the same thread.
+Files follow the journal on a background thread, when nothing has changed for a tenth of a second (half a second after
+many changes at once) or after two seconds, so that many changes are written together (`notice`). `flush` does not wait
+for that, nor do `close` and the end of the interpreter. At every turn the files are examined (`refresh`): the pages
+that stand in prompts always, and all others if that takes a third of a millisecond. Otherwise all files are scanned in
+at most a fiftieth of the time: by the turn if that takes some milliseconds, else on the same thread.
 
 `mirror` writes files, and `hand_edits` imports edits. Nothing here raises because of a file: what cannot be
 read or written is logged, counted, and returned by `problems`.
@@ -48,7 +48,8 @@ FREE_S = 0.0003
 """Maximum duration of a scan of all files that is run at every turn."""
 
 DELAY_S = 0.1
-"""How long changes are collected before their files are written."""
+"""How long nothing has changed before files are written, a change of the last commit, at most five times that. Where
+changes do not end, twenty times that."""
 
 AT_ONCE = 1_000
 """Number of pending changes that are written while the caller waits; more go to the background."""
@@ -64,7 +65,7 @@ SHARE = 0.02
 
 _FEW_FILES = 2_000
 _DUE_EVERY_S = 1.0
-_BATCHES = 20
+_BATCHES = 4
 _LONGEST_WAIT_S = 86_400
 _IMPORT, _WRITE = "import", "write"
 _CLOSED = "the memory has been closed"
@@ -97,6 +98,7 @@ class MemoryFolder:
         self._catching_up = False
         self._own_sequence = 0
         self._has_composed = False
+        self._quiet_until = 0.0
         self._closed = False
         self._failure = ""
         self._claimed_at = time.monotonic()
@@ -156,6 +158,7 @@ class MemoryFolder:
         with self._changed:  # another thread may have published later rows already
             self._own_sequence = max(self._own_sequence, *(row.sequence for row in rows[-1:]), 0)
             self._has_composed |= not rows
+            self._quiet_until = time.monotonic() + DELAY_S * min(5, len(rows))
         self._schedule_job(_WRITE)
         if any(row.forgotten for row in rows):
             self.flush()
@@ -431,10 +434,12 @@ class MemoryFolder:
         """Return the next job; None if there is none, and the thread ends."""
         with self._changed:
             self._working = False
-            until = time.monotonic() + DELAY_S
+            began = time.monotonic()
             while self._jobs == [_WRITE] and self._thread and not (self._waiting_callers or self._closed):
-                if not self._changed.wait(until - time.monotonic()):
+                until = min(max(began + DELAY_S, self._quiet_until), began + DELAY_S * 20)
+                if time.monotonic() >= until:
                     break
+                self._changed.wait(until - time.monotonic())
             if self._closed:
                 self._jobs.clear()
             self._working = bool(self._jobs)

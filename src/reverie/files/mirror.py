@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -65,11 +65,14 @@ PACKED_FILES = "files.*.backup-*.zip"
 """Names of the packed files of former layouts."""
 
 _GROWING: frozenset[layout.Form] = frozenset({"session", "log", "lines"})
-_BATCH = 250
+_BATCH = 2_000
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
 _PAGE = layout.build_page_path(MEMORY_PAGE)
 _SESSIONS = f"{layout.SESSIONS}/"  # which nobody edits
+
+_Additions = dict[str, dict[str, Value] | None]
+"""Values that were added to files by id, by path; None for a file in which a value was changed or removed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,7 +136,7 @@ class MirrorWriter:
         """Write the files of all pending changes, and those that are due.
 
         Args:
-            batches: How many batches of some hundred changes at most; None for all. The lock is released
+            batches: How many batches of some thousand changes at most; None for all. The lock is released
                 between them.
             retry: Whether to write files that are due, such as those whose last write has failed.
         """
@@ -281,60 +284,38 @@ class MirrorWriter:
         self._state.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
         return is_last
 
-    def _find_changes(
-        self, rows: Iterable[JournalEntry], shown: Mapping[str, int]
-    ) -> Mapping[str, set[str] | None]:
-        """Return the ids of the values that were added to each file, after every changed record was put on its page.
-
-        A file has None if a value that was in it before was changed or removed.
-        """
+    def _find_changes(self, rows: Iterable[JournalEntry], shown: Mapping[str, int]) -> _Additions:
+        """Return the values that were added to each file, after every changed record was put on its page."""
         ledger, kind = self._state, self._state.layout
-        files: dict[str, set[str] | None] = {}
-        changed_records: dict[str, int] = {}
+        files: _Additions = {}
+        records: dict[str, tuple[int, Value | None]] = {}
+        placed: dict[str, list[str]] = {}
         rooms: dict[str, tuple[int, int]] = {}
-
-        def note(path: str, name: str, *, is_added: bool) -> None:
-            added = files.setdefault(path, set())
-            if added is not None and (is_added or name in added):
-                added.add(name)
-            else:
-                files[path] = None
-
-        for row in rows:
-            if row.edit is None:
-                continue
-            value = row.edit.value
+        for row, value in ((row, row.edit.value) for row in rows if row.edit is not None):
             if isinstance(value, Record):
-                changed_records[value.id] = row.sequence
+                records[value.id] = row.sequence, row.after
             old, new = (_find_own_path(each, kind) for each in (row.before, row.after))
             for path in filter(None, dict.fromkeys((old, new))):
                 if row.sequence > shown.get(path, 0):
-                    note(path, value.id, is_added=path != old)
-        for name, record in self._read_records(list(changed_records)).items():
-            page, stem = ledger.locate(name), None if record is None else layout.build_stem(record, kind)
+                    _note(files, path, value, is_added=path != old)
+        pages = ledger.locate_all(records)
+        for name, (sequence, record) in records.items():
+            page, stem = pages.get(name), _find_stem(record, kind)
             if page is not None and layout.parse_home(page) != stem:
                 ledger.set_ids(page, [each for each in ledger.read_ids(page) if each != name])
-                note(page, name, is_added=False)
+                files[page] = None
                 page = None
-            if stem is not None and page is None:
+            if record is None or stem is None:
+                continue
+            if page is None:
                 page = self._find_room(stem, rooms)
-                ledger.add_ids(page, [name])
-                note(page, name, is_added=True)
-            elif page is not None and changed_records[name] > shown.get(page, 0):
-                note(page, name, is_added=False)
+                placed.setdefault(page, []).append(name)
+                _note(files, page, record, is_added=True)
+            elif sequence > shown.get(page, 0):
+                files[page] = None
+        for page, names in placed.items():
+            ledger.add_ids(page, names)
         return files
-
-    def _read_records(self, names: Sequence[str]) -> dict[str, Record | None]:
-        """Return records by id as they are now, None for one that is gone, without those that cannot be read."""
-        try:
-            records = self._store.records(names)
-        except StoreCorrupt:
-            found: dict[str, Record | None] = {}
-            for name in names:
-                with self._record_failure(self._state.locate(name) or f"{layout.MEMORY}/{name}.json"):
-                    found[name] = next(iter(self._store.records([name])), None)
-            return found
-        return dict.fromkeys(names) | {record.id: record for record in records}
 
     def _find_room(self, stem: str, rooms: dict[str, tuple[int, int]]) -> str:
         """Return the last page of a stem, or the next one if that is full.
@@ -344,12 +325,13 @@ class MirrorWriter:
             rooms: The number of the last page of each stem and the number of its records; it is updated.
         """
         number, count = rooms.get(stem) or self._state.find_last_page(stem)
-        path = layout.build_numbered_path(stem, number)
-        file = self._state.find(path)
-        if count >= layout.MAX_LINES or (file is not None and file.size > layout.MAX_PAGE_BYTES):
-            number, count, path = number + 1, 0, layout.build_numbered_path(stem, number + 1)
+        if stem not in rooms:
+            file = self._state.find(layout.build_numbered_path(stem, number))
+            count = layout.MAX_LINES if file is not None and file.size > layout.MAX_PAGE_BYTES else count
+        if count >= layout.MAX_LINES:
+            number, count = number + 1, 0
         rooms[stem] = (number, count + 1)
-        return path
+        return layout.build_numbered_path(stem, number)
 
     def _write_due(self, tried: set[str]) -> bool:
         """Write some more of the files that are due; return whether these were the last.
@@ -377,7 +359,7 @@ class MirrorWriter:
 
     # -- one file ----------------------------------------------------------------------------------------
 
-    def _append(self, path: str, added: Collection[str] | None) -> bool:
+    def _append(self, path: str, added: Mapping[str, Value] | None) -> bool:
         """Append what is new in a file; return False if that is not enough, or not certain."""
         known, form = self._state.find(path), layout.parse_form(path)
         if not added or known is None or known.pieces < 1 or form not in _GROWING:
@@ -386,8 +368,12 @@ class MirrorWriter:
             seen = self.disk.stat(path)
             if seen is None or not _is_unchanged(known, seen):
                 return False
-            values = read_values(self._store, self._state, path, start=known.pieces)
-            if len(values) != len(added) or any(value.id not in added for value in values):
+            if form == "lines":
+                ids, values = self._state.read_ids(path)[known.pieces :], [*added.values()]
+            else:
+                values = [*read_values(self._store, self._state, path, start=known.pieces)]
+                ids = [value.id for value in values]
+            if len(ids) != len(added) or not added.keys() >= set(ids):
                 return False  # they belong elsewhere
             data = render_end(path, values)
             after = self.disk.append(path, data, seen)
@@ -395,7 +381,7 @@ class MirrorWriter:
                 return False
             checksum, pieces = compute_checksum(data, known.checksum), known.pieces + len(added)
             record = FileRecord(path, after.size, after.mtime_ns, checksum, pieces, len(added))
-            self._state.append_content(record, data, form)
+            self._state.put_content(record, data, form, is_end=True)
             self._report.written += 1
         return True
 
@@ -491,10 +477,23 @@ class MirrorWriter:
             self.failed.pop(path, None)
 
 
+def _note(files: _Additions, path: str, value: Value, *, is_added: bool) -> None:
+    """Note that a value was added to a file, or that it was changed and perhaps not added before."""
+    added = files.setdefault(path, {})
+    if added is not None and (is_added or value.id in added):
+        added[value.id] = value
+    else:
+        files[path] = None
+
+
+def _find_stem(value: Value | None, kind: str) -> str | None:
+    """Return the stem of the pages for a record; None for another value, and for a record with its own file."""
+    return layout.build_stem(value, kind) if isinstance(value, Record) else None
+
+
 def _find_own_path(value: Value | None, kind: str) -> str | None:
     """Return the path of the file of a value; None for none, and for a record on a page."""
-    is_on_page = isinstance(value, Record) and layout.build_stem(value, kind) is not None
-    return None if value is None or is_on_page else layout.build_path(value)
+    return None if value is None or _find_stem(value, kind) is not None else layout.build_path(value)
 
 
 def _is_torn(path: str, data: bytes, known: FileRecord | None, content: ExpectedContent | None) -> bool:

@@ -240,11 +240,9 @@ class FileState:
         rows = self._query("SELECT path FROM due ORDER BY path")
         return [path for (path,) in rows if not is_draft(path)]
 
-    def find_pages(self, stem: str = "") -> dict[str, list[str]]:
-        """Return the ids of the records on every page, or on those of a stem such as `memory/records/work`."""
-        # `/` is the character after `.`, so this selects exactly `{stem}.md`, `{stem}.2.md` and so on.
-        bounds = (f"{stem}.", f"{stem}/") if stem else ("", "~")
-        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM pages WHERE path > ? AND path < ?", *bounds)
+    def find_pages(self) -> dict[str, list[str]]:
+        """Return the ids of the records on every page."""
+        rows = self._query("SELECT path, CAST(ids AS BLOB) FROM pages ORDER BY path")
         return {path: _unpack_ids(ids) for path, ids in rows}
 
     def read_ids(self, path: str) -> list[str]:
@@ -254,8 +252,14 @@ class FileState:
 
     def locate(self, id: str) -> str | None:
         """Return the page that a record is on, or None."""
-        of_id = "SELECT path FROM pages WHERE number = (SELECT page FROM places WHERE id = ?)"
-        return next((path for (path,) in self._query(of_id, bytes.fromhex(id))), None)
+        return self.locate_all([id]).get(id)
+
+    def locate_all(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the page that each of some thousand records is on, by id, without those that are on none."""
+        names = [bytes.fromhex(name) for name in ids]
+        marks = ", ".join("?" * len(names))
+        of_ids = f"SELECT hex(id), path FROM places JOIN pages ON number = page WHERE id IN ({marks})"
+        return {name.lower(): path for name, path in self._query(of_ids, *names)}
 
     def find_last_page(self, stem: str) -> tuple[int, int]:
         """Return the number of the last page of a stem and how many records are on it; (1, 0) if there is none."""
@@ -323,34 +327,26 @@ class FileState:
         """Set the records of files whose content has not changed."""
         self._change_many(f"INSERT OR REPLACE INTO files ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", files)
 
-    def put_content(self, file: FileRecord, data: bytes, form: str | None) -> None:
+    def put_content(self, file: FileRecord, data: bytes, form: str | None, *, is_end: bool = False) -> None:
         """Set the record of a file, and what it contains now, which is the base of edits.
 
         Args:
             file: The record.
             data: The content.
             form: The form of the file.
+            is_end: Whether `data` was appended to what it contained before.
         """
-        self.put([file])
+        content: bytes | None = None
         if form == "lines":
             lines = index_lines(data).items()
             content = b"".join(_LINE.pack(bytes.fromhex(name), checksum) for name, checksum in lines)
         elif form in ("page", "log"):
-            content = zlib.compress(data)
-        else:  # a session is not edited, and the journal has the versions of a record
-            return
-        self._change("INSERT OR REPLACE INTO contents (path, data) VALUES (?, ?)", file.path, content)
-
-    def append_content(self, file: FileRecord, data: bytes, form: str | None) -> None:
-        """Set the record of a file to which `data` was appended."""
-        if form == "lines":
-            before = self._read_content(file.path)
-            self.put_content(file, data, form)
-            self._change(
-                "UPDATE contents SET data = CAST(? || data AS BLOB) WHERE path = ?", before, file.path
-            )
-        else:
-            self.put_content(file, (self.read_text(file.path) or b"") + data if form == "log" else b"", form)
+            content = zlib.compress(((self.read_text(file.path) if is_end else None) or b"") + data)
+        self.put([file])
+        if content is not None:  # a session is not edited, and the journal has the versions of a record
+            new = "CAST(data || excluded.data AS BLOB)" if is_end and form == "lines" else "excluded.data"
+            sql = f"INSERT INTO contents VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET data = {new}"
+            self._change(sql, file.path, content)
 
     def copy_base(self, path: str, to: str) -> None:
         """Give an edit that was moved aside the base of the file that it is an edit of."""
