@@ -20,6 +20,11 @@ from benchmarks.report import ROOT, Results, draw, read_results, render_markdown
 PUBLISHED = ROOT / "benchmarks/published"
 PAGE, PLOT = ROOT / "docs/project/benchmarks.md", ROOT / "docs/images/speed.png"
 SECTIONS = ("recall", "speed", "safety", "learning", "scale")
+MOST_TEXTS = 10_000
+"""Texts up to which the page has tables; the bars have figures of more texts."""
+
+LEFT_OUT = ("tantivy_stop", "bm25s", "rank_bm25")
+"""Engines that the page does not show: another setting of one that it shows, and those that keep nothing on disk."""
 
 INTRODUCTION = """\
 # Benchmarks
@@ -67,13 +72,18 @@ def publish_results(runs: Sequence[Results]) -> list[Path]:
         ]
         merged = replace(
             runs[0],
-            sizes={size: sizes[size].sizes[size] for size in sorted(sizes)},
+            sizes={
+                size: {name: each for name, each in sizes[size].sizes[size].items() if name not in LEFT_OUT}
+                for size in sorted(sizes)
+            },
+            absent={name: why for name, why in runs[0].absent.items() if name not in LEFT_OUT},
             origin="; ".join(origins),
         )
         image = f"![Search time by number of texts](../images/{PLOT.name})"
-        text = "\n".join([*render_markdown(merged), "", image, ""])
+        text = "\n".join([*render_markdown(merged, MOST_TEXTS), "", image, ""])
         text = re.sub(r"^## Targets\n.*?(?=^## )", "", text, flags=re.MULTILINE | re.DOTALL)  # for developers
-        text = re.sub(r"^\| [^|]* p9[59] \|.*\n", "", text, flags=re.MULTILINE)
+        text = re.sub(r"^\| [^|]* p9[59] \|.*\n|^\* Search: .*\n", "", text, flags=re.MULTILINE)
+        text = re.sub(r"\n{3,}", "\n\n", text)
         (PUBLISHED / "speed.md").write_text(re.sub(r"^#", "##", text, flags=re.MULTILINE), encoding="utf-8")
         draw(merged.sizes, PLOT)
     PAGE.write_text(join_sections(), encoding="utf-8")

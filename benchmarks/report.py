@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import platform
 import shlex
@@ -234,7 +235,8 @@ def find_origin() -> str:
         commit += " with changes"
     options = sys.argv[1:]
     if "--out" in options:  # says nothing about the figures
-        del options[options.index("--out") :][:2]
+        place = options.index("--out")
+        del options[place : place + 2]
     command = shlex.join(["python", "-m", "benchmarks", *options])
     return f"`{command}` on {datetime.now(UTC):%Y-%m-%d}, Reverie {__version__} at commit `{commit}`"
 
@@ -280,8 +282,8 @@ def describe_machine() -> dict[str, str]:
     }
 
 
-def render_markdown(results: Results) -> Iterator[str]:
-    """Return the lines of RESULTS.md."""
+def render_markdown(results: Results, most: float = math.inf) -> Iterator[str]:
+    """Return the lines of RESULTS.md, with tables of sizes up to `most` texts."""
     yield "# Speed"
     yield ""
     yield ", ".join(f"{name} {value}" for name, value in describe_machine().items()) + "."
@@ -301,6 +303,8 @@ def render_markdown(results: Results) -> Iterator[str]:
         ["", "measured", "bar", "goal", ""], (_target_row(target) for target in list_targets(results))
     )
     for size, figures in results.sizes.items():
+        if size > most:
+            continue
         yield ""
         yield f"## {size:,} texts"
         yield ""
