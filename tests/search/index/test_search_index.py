@@ -385,7 +385,8 @@ def test_closing_stops_following(store: SQLiteStore, tmp_path: Path, monkeypatch
 
     def read_slowly(*arguments: Any) -> object:
         begun.set()
-        return _until(lambda: index._closing) or read_searched(*arguments)
+        _until(lambda: index._closing)
+        return read_searched(*arguments)
 
     monkeypatch.setattr(store, "read_searched", read_slowly)
     index.follow_soon()
