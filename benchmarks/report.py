@@ -286,7 +286,8 @@ def render_markdown(results: Results, most: float = math.inf) -> Iterator[str]:
     """Return the lines of RESULTS.md, with tables of sizes up to `most` texts."""
     yield "# Speed"
     yield ""
-    yield ", ".join(f"{name} {value}" for name, value in describe_machine().items()) + "."
+    parts = [f"{name} {value}" for name, value in describe_machine().items()]
+    yield f"{', '.join(parts[:4])}. Packages: {', '.join(parts[4:])}."
     yield ""
     yield f"Measured by {results.origin}."
     yield ""
