@@ -45,7 +45,8 @@ else:
                 setattr(self._owner, self._name, _compile_comparison(self._owner, self._name))
             else:
                 _complete(self._owner)
-            return getattr(owner if instance is None else instance, self._name)
+            made = vars(self._owner)[self._name]
+            return made.__get__(instance, owner) if hasattr(made, "__get__") else made
 
     def dataclass(**form: bool) -> Any:
         """Return the decorator of a class with slots and no dataclass among its bases; its annotations are text.
@@ -161,7 +162,5 @@ else:
             from dataclasses import replace  # likewise
 
             return replace(value, **changes)
-        for each in kind.__lazy_fields__:
-            if each.init and each.name not in changes:
-                changes[each.name] = getattr(value, each.name)
-        return kind(**changes)
+        kept = {each.name: getattr(value, each.name) for each in kind.__lazy_fields__ if each.init}
+        return kind(**(kept | changes))
