@@ -365,10 +365,10 @@ class MemoryFolder:
     def _take_in(self, *, wait_s: float = QUIET_S) -> HandEditReport:
         began = time.monotonic()
         report = HandEditReport() if self._is_unedited() else self._hands.take_in(wait_s=wait_s)
-        self._scanned_at = time.monotonic()
+        is_first, self._scanned_at = not self._scanned_at, time.monotonic()
         if report:
             self._write_all()
-        else:
+        elif not is_first:  # it also imports
             self._scan_s = self._scanned_at - began
         return report
 
