@@ -364,7 +364,8 @@ class MemoryFolder:
 
     def _take_in(self, *, wait_s: float = QUIET_S) -> HandEditReport:
         began = time.monotonic()
-        report = HandEditReport() if self._is_unedited() else self._hands.take_in(wait_s=wait_s)
+        is_unedited = self._importer is None and self._is_unedited()
+        report = HandEditReport() if is_unedited else self._hands.take_in(wait_s=wait_s)
         is_first, self._scanned_at = not self._scanned_at, time.monotonic()
         if report:
             self._write_all()
@@ -384,7 +385,7 @@ class MemoryFolder:
         """Return whether all files are as they were written, so that the importer is not needed."""
         found = scan(self._root, self._state.known())
         has_news = found.changed or found.added or found.missing or found.odd or found.gone
-        return not (self._importer or has_news or AtomicFolder(self._root).list_drafts())
+        return not (has_news or AtomicFolder(self._root).list_drafts())
 
     def _has_changed_page(self) -> bool:
         """Return whether one of the pages that stand in prompts is not as it was written."""
