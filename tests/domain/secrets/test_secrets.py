@@ -177,9 +177,14 @@ def test_letters_whose_small_form_is_longer_shift_nothing(text: str) -> None:
 
 
 def find_slow(pieces: Iterable[str]) -> list[str]:
-    """Return the pieces whose repetitions take more than eight times as long in a text of four times the length."""
-    costs = {piece: measure_cost(piece, 2_000) for piece in pieces}
-    return [piece for piece, cost in costs.items() if cost > 0.04 and measure_cost(piece, 8_000) > 8 * cost]
+    """Return the pieces that are slow in three measurements in a row: a busy machine disturbs one."""
+    return [piece for piece in pieces if all(grows_faster(piece) for _ in range(3))]
+
+
+def grows_faster(piece: str) -> bool:
+    """Whether repetitions of a piece take more than eight times as long in a text of four times the length."""
+    cost = measure_cost(piece, 2_000)
+    return cost > 0.04 and measure_cost(piece, 8_000) > 8 * cost
 
 
 def test_hostile_texts_take_time_linear_in_their_length() -> None:
