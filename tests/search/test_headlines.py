@@ -62,7 +62,7 @@ def test_a_headline_without_the_words_of_a_part_never_stands_for_it(memory: Memo
     assert {"Bea likes tea", "Bea likes long walks at night"} <= {*shown}
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_long_run_of_full_stops_is_read_once() -> None:
     headline = make_record(3)
     cluster = Cluster(headline, parts=(), told=(), tokens=frozenset(), sentences=frozenset())

@@ -57,7 +57,7 @@ def test_no_token_has_a_blank_or_is_empty_or_long_and_packing_can_be_undone(text
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(60)
 def test_a_hundred_thousand_hostile_characters_are_analysed() -> None:
     for unit in [*"aé東.0?_🎂\u0300\ud800\x00ﷺ", *["a-", "a_", "aB", "é", "1,"], "1st "]:
         text = (unit * 100_000)[:100_000]
