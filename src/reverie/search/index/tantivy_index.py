@@ -32,9 +32,9 @@ from reverie.domain.passage import (
 )
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
+from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, Value, compute_brevity
 
-FORMAT = "10"
+FORMAT = "11"
 """Part of the folder's name. Another schema or analyzer has another folder, whose index is built again."""
 
 _NEVER = (1 << 62) - 1
@@ -48,10 +48,7 @@ _PARTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 _MAGIC = 1337  # at the end of each file of a segment
 _ROUNDS = 5
 _WORDS = {subject: f"{subject}_words" for subject in SEARCHABLE}
-_DATES = {subject: f"{subject}_dates" for subject in SEARCHABLE}
-_ENDS = {subject: f"{subject}_ends" for subject in SEARCHABLE}
-"""Fields of reversed long words, in which words with a certain ending are found by prefix."""
-
+_REVERSED = "<"  # in marks; dates begin with another sign
 _SHORTEST_REVERSED = 7  # letters; shorter words are not found by their ending
 
 
@@ -73,14 +70,15 @@ def _reporting_damage() -> Iterator[None]:
 
 
 def build_schema() -> tantivy.Schema:
-    """Return the fields of a passage in the index."""
+    """Return the fields of a passage in the index. They are few, since each takes a byte of every passage.
+
+    Marks are dates, frequent words, and long words reversed, in which an ending is found as a prefix. Labels are what
+    filters ask for.
+    """
     builder = tantivy.SchemaBuilder()
-    for field in (*_WORDS.values(), *_DATES.values(), "often"):
-        builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
-    for field in _ENDS.values():
+    for field in (*_WORDS.values(), "marks"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
-    for field in ("speaker", "scope", "category", "tag", "kind", "layer", "origin", "session", "role", "all"):
-        builder.add_text_field(field, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("labels", tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("key", indexed=True, fast=True)
     builder.add_unsigned_field("sequence", fast=True)
     builder.add_unsigned_field("brevity", fast=True)
@@ -136,7 +134,7 @@ class TantivyIndex:
             self._searcher = self._index.searcher()
             self.sequence = self._read_sequence(self._searcher)
         self.passages = self._searcher.num_docs - int(self.sequence > 0)  # the marker is no passage
-        counts = {subject: self._searcher.doc_freq("all", subject) for subject in _WORDS}
+        counts = {subject: self._searcher.doc_freq("labels", f"subject={subject}") for subject in _WORDS}
         self._exact = sum(counts.values()) == self.passages  # else some are deleted and not merged away yet
         self._empty = frozenset(subject for subject, count in counts.items() if not count)
         self._frequencies: dict[tuple[Searchable, str, str | None, str | None], int] = {}
@@ -233,10 +231,11 @@ class TantivyIndex:
         asked = subject, word, replace(allowed, alive_at=None), limit  # expired values are removed later
         known = self._near.get(asked)
         if known is None:
+            ending = _build_mark(subject, _REVERSED, word[::-1])
             queries = [
                 Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=2),
                 Query.fuzzy_term_query(self._schema, _WORDS[subject], word, distance=0, prefix=True),
-                Query.fuzzy_term_query(self._schema, _ENDS[subject], word[::-1], distance=0, prefix=True),
+                Query.fuzzy_term_query(self._schema, "marks", ending, distance=0, prefix=True),
             ]
             near = Query.boolean_query([(Occur.Should, query) for query in queries])
             known = self._search_by_key(subject, near, allowed, limit)
@@ -252,15 +251,21 @@ class TantivyIndex:
         return [int(key) for key, _ in hits]
 
     def _build_weighted_query(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
-        fields = {"words": _WORDS[subject], "dates": _DATES[subject], "speakers": "speaker"}
-        scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
+        forms = {
+            "words": (_WORDS[subject], ""),
+            "dates": ("marks", _build_mark(subject, "", "")),
+            "speakers": ("labels", "speaker="),
+        }
+        scored = []
         for each in weights:
+            field, beginning = forms[each.among]
+            scored.append((field, beginning + each.token, each.weight * ONCE))
             if each.among == "words":
                 for least in OFTEN:
-                    token = _build_often_token(subject, each.token, least)
-                    if not self._searcher.doc_freq("often", token):
+                    token = _build_mark(subject, least, each.token)
+                    if not self._searcher.doc_freq("marks", token):
                         break  # no passage has it more often either
-                    scored.append(("often", token, each.weight))
+                    scored.append(("marks", token, each.weight))
         clauses = [
             (Occur.Should, Query.const_score_query(self._build_term_query(field, token), weight))
             for field, token, weight in scored
@@ -280,9 +285,9 @@ class TantivyIndex:
             return 0
         holding = [(Occur.Must, self._build_term_query(_WORDS[subject], word))]
         if scopes is not None:
-            holding.append((Occur.Must, self._build_scope_query(scopes)))
+            holding.append((Occur.Must, self._build_label_query("scope", scopes)))
         if category is not None:
-            holding.append((Occur.Must, self._build_term_query("category", category)))
+            holding.append((Occur.Must, self._build_label_query("category", [category])))
         matched = 0
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             some = [
@@ -299,7 +304,7 @@ class TantivyIndex:
 
     def collect_keys(self, subject: Searchable) -> set[int]:
         """Return the keys of all passages of a kind."""
-        query = self._build_term_query("all", subject)
+        query = self._build_label_query("subject", [subject])
         return set(self._search_by_key(subject, query, Filter(), max(self.passages + 1, 1)))
 
     def _search_scored(
@@ -340,32 +345,30 @@ class TantivyIndex:
                 self._frequencies.clear()
             queries = [self._build_term_query(_WORDS[subject], word)]
             if scope is not None:
-                queries.append(self._build_scope_query([scope]))
+                queries.append(self._build_label_query("scope", [scope]))
             if category is not None:
-                queries.append(self._build_term_query("category", category))
+                queries.append(self._build_label_query("category", [category]))
             self._frequencies[known] = self._count(
                 Query.boolean_query([(Occur.Must, query) for query in queries])
             )
         return self._frequencies[known]
 
     def _build_term_query(self, field: str, value: str | int) -> Query:
-        return Query.term_query(self._schema, field, value, index_option="freq")
+        return Query.term_query(self._schema, field, value, index_option="basic")
 
-    def _build_scope_query(self, scopes: Collection[str]) -> Query:
-        return self._build_terms_query("scope", [f"={scope}" for scope in scopes])
-
-    def _build_terms_query(self, field: str, values: Collection[str]) -> Query:
-        if len(values) == 1:
-            return self._build_term_query(field, next(iter(values)))
-        return Query.term_set_query(self._schema, field, list(values))
+    def _build_label_query(self, name: str, values: Collection[str]) -> Query:
+        labels = [f"{name}={value}" for value in values]
+        if len(labels) == 1:
+            return self._build_term_query("labels", labels[0])
+        return Query.term_set_query(self._schema, "labels", labels)
 
     def _build_filter_clauses(self, subject: Searchable, allowed: Filter) -> list[tuple[Occur, Query]]:
         """Return the filter as clauses that select and do not score."""
         needed: list[Query] = []
         if allowed.scopes is not None:
-            needed.append(self._build_scope_query(allowed.scopes))
-        needed.extend(self._build_term_query("tag", tag.casefold()) for tag in allowed.tags)
-        for field, values in (
+            needed.append(self._build_label_query("scope", allowed.scopes))
+        needed.extend(self._build_label_query("tag", [tag.casefold()]) for tag in allowed.tags)
+        for name, values in (
             ("category", allowed.categories),
             ("kind", allowed.kinds),
             ("layer", allowed.layers),
@@ -374,7 +377,7 @@ class TantivyIndex:
             ("role", allowed.roles),
         ):
             if values:
-                needed.append(self._build_terms_query(field, values))
+                needed.append(self._build_label_query(name, values))
         if allowed.pinned is not None:
             needed.append(self._build_term_query("pinned", int(allowed.pinned)))
         needed.extend(self._build_range_queries(allowed))
@@ -495,7 +498,7 @@ def _build_marker(sequence: int) -> tantivy.Document:
     document = tantivy.Document()
     document.add_unsigned("key", _MARKER)
     document.add_unsigned("sequence", sequence)
-    document.add_text("all", "marker")
+    document.add_text("labels", "subject=marker")
     return document
 
 
@@ -504,53 +507,51 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     subject = get_searchable_kind(value)
     document = tantivy.Document()
     document.add_text(_WORDS[subject], analysis.terms)
-    document.add_text(_DATES[subject], " ".join(leaf.list_dates()))
-    document.add_text("all", subject)
     words = analysis.terms.split()
     counts = dict.fromkeys(words, 1)
-    often: list[str] = []
+    marks = [_build_mark(subject, "", date) for date in leaf.list_dates()]
     if len(counts) < len(words):
-        often = [
-            _build_often_token(subject, word, least)
+        marks += [
+            _build_mark(subject, least, word)
             for word, times in Counter(words).items()
             for least in OFTEN
             if times >= least
         ]
-    document.add_text("often", " ".join(often))
     long = [word[::-1] for word in counts if len(word) >= _SHORTEST_REVERSED and word.isalpha()]
-    document.add_text(_ENDS[subject], " ".join(long))
-    document.add_text("scope", f"={get_scope(value)}")
+    marks += [_build_mark(subject, _REVERSED, word) for word in long]
+    document.add_text("marks", " ".join(marks))
+    for name, label in _list_labels(value, analysis.speaker):
+        document.add_text("labels", f"{name}={label}")
     document.add_unsigned("key", leaf.key)
     # Tantivy multiplies by log2(2 + field), which equals the brevity.
     document.add_unsigned("brevity", 2 ** compute_brevity(analysis.length) - 2)
     if isinstance(value, Record):
-        _add_record(document, value)
+        document.add_integer("created", to_microseconds(value.created_at))
+        document.add_integer("valid_from", to_microseconds(value.valid_from) if value.valid_from else -_NEVER)
+        document.add_integer("valid_to", to_microseconds(value.valid_to) if value.valid_to else _NEVER)
+        document.add_integer("pinned", int(value.pinned))
     else:
         document.add_integer("created", to_microseconds(value.at))
-    if isinstance(value, Turn):
-        document.add_text("session", value.session)
-        document.add_text("role", value.role)
-        if analysis.speaker:
-            document.add_text("speaker", analysis.speaker)
     return document
 
 
-def _build_often_token(subject: Searchable, word: str, times: int) -> str:
-    """Return the token for passages with at least a certain frequency of a word."""
-    return f"{subject[0]}{times}{word}"
+def _build_mark(subject: Searchable, sign: int | str, token: str) -> str:
+    """Return a mark: a word that a passage has at least so often, a reversed word with its sign, or a date."""
+    return f"{subject[0]}{sign}{token}"
 
 
-def _add_record(document: tantivy.Document, record: Record) -> None:
-    document.add_integer("created", to_microseconds(record.created_at))
-    document.add_integer("valid_from", to_microseconds(record.valid_from) if record.valid_from else -_NEVER)
-    document.add_integer("valid_to", to_microseconds(record.valid_to) if record.valid_to else _NEVER)
-    document.add_integer("pinned", int(record.pinned))
-    for name, text in (("kind", record.kind), ("layer", record.layer), ("origin", record.origin)):
-        document.add_text(name, text)
-    for category in list_ancestors(record.category):
-        document.add_text("category", category)
-    for tag in record.tags:
-        document.add_text("tag", tag.casefold())
+def _list_labels(value: Value, speaker: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of the labels of a passage."""
+    yield "subject", get_searchable_kind(value)
+    yield "scope", get_scope(value)
+    if isinstance(value, Record):
+        yield from (("kind", value.kind), ("layer", value.layer), ("origin", value.origin))
+        yield from (("category", category) for category in list_ancestors(value.category))
+        yield from (("tag", tag.casefold()) for tag in value.tags)
+    elif isinstance(value, Turn):
+        yield from (("session", value.session), ("role", value.role))
+        if speaker:
+            yield "speaker", speaker
 
 
 # -- damage ------------------------------------------------------------------------------------------------
