@@ -42,7 +42,7 @@ class Passage(NamedTuple):
 
     Attributes:
         key: The store's number of it; later ones are larger.
-        terms: Its tokens in order, each between two spaces of its own: `" rock  music "`. So the count of
+        terms: Its tokens in order with spaces around them: `" rock music "`; see `tokenizer.pack`. The count of
             `" rock "` is the exact frequency.
         length: Number of tokens.
         thread: The number of its session; None for a record or paragraph.

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import mul
 from types import MappingProxyType
 from typing import NamedTuple
@@ -313,7 +313,7 @@ class _Scale:
             (
                 places[left],
                 places[right],
-                f" {left}  {right} ",
+                pack((left, right)),
                 min(self.weights[places[left]], self.weights[places[right]]),
             )
             for left, right in query.pairs
@@ -371,7 +371,8 @@ class _Scale:
         matched = {i for i, _ in hits}
         total = 0.0
         for left, right, needle, weight in self.pairs:
-            if left in matched and right in matched and (count := terms.count(needle)):
+            if left in matched and right in matched and needle in terms:
+                count = list(pairwise(terms.split())).count((self.terms[left].token, self.terms[right].token))
                 total += weight * count / (count + norm)
         return total * self.saturated * self.settings.pair
 

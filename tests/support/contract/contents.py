@@ -72,11 +72,11 @@ class ContentsContract(ContractBase):
         add(store, known, make_session(), make_turn(0, speaker="Bo", content="Hello there"))
         seconds = NOW.timestamp()
         assert store.passages("record", [1]) == [
-            Passage(key=1, terms=" is  it? ", length=2, at=seconds, cues="asks", importance=0.25,
+            Passage(key=1, terms=" is it? ", length=2, at=seconds, cues="asks", importance=0.25,
                     confidence=1.0, kind="fix", pinned=True, expires_at=seconds + 1.5)
         ]  # fmt: skip
         assert store.passages("turn", [3]) == [
-            Passage(key=3, terms=" hello  there ", length=2, thread=2, speaker="bo", at=seconds,
+            Passage(key=3, terms=" hello there ", length=2, thread=2, speaker="bo", at=seconds,
                     dates=" @2026 ", kind="turn")
         ]  # fmt: skip
 
@@ -126,7 +126,7 @@ class ContentsContract(ContractBase):
         asked = make_paragraph(1, content="Was it the deploy?", at=make_time(1.5))
         add(store, make_page(), asked, make_paragraph(2, page=NOTE), make_paragraph(3))
         passage = Passage(
-            key=2, terms=" was  it  the  deploy? ", length=4, at=NOW.timestamp() + 1.5, cues="asks",
+            key=2, terms=" was it the deploy? ", length=4, at=NOW.timestamp() + 1.5, cues="asks",
             dates=" @2026 ", kind="paragraph",
         )  # fmt: skip
         assert store.passages("paragraph", [1, 2, 3, 99]) == [passage]

@@ -12,6 +12,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
+from reverie.domain.text.tokenizer import pack
 from reverie.stores.protocol import Store
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -28,7 +29,7 @@ def analyse(value: Record | Turn | Paragraph) -> AnalyzedText:
     text = value.content if isinstance(value, Paragraph) else value.to_searchable_text()
     words = text.lower().split()
     return AnalyzedText(
-        terms="".join(f" {word} " for word in words),
+        terms=pack(words),
         length=len(words),
         speaker=(value.speaker or value.role).lower() if isinstance(value, Turn) else "",
         cues="asks" if value.content.endswith("?") else "",

@@ -26,7 +26,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 
 from reverie.domain.lazy_regex import load_patterns
 from reverie.domain.text.languages import (
@@ -182,13 +182,14 @@ def find_excerpt(text: str, matched: Collection[str], longest: int) -> tuple[int
 def pack(tokens: Iterable[str]) -> str:
     """Return one string in which every token has a space before and after it; empty for no tokens.
 
-    So `packed.count(" rock ")` is an exact count, and `" rock  music " in packed` tests for adjacent tokens.
+    Two spaces are between equal tokens. So `packed.count(" rock ")` is an exact count, and `" rock music " in packed`
+    tests for adjacent tokens.
 
-    >>> pack(["rock", "music"])
-    ' rock  music '
+    >>> pack(["rock", "music", "music"])
+    ' rock music  music '
     """
-    joined = "  ".join(tokens)
-    return f" {joined} " if joined else ""
+    joined = "".join([f"  {word}" if word == last else f" {word}" for last, word in pairwise(["", *tokens])])
+    return f"{joined} " if joined else ""
 
 
 @lru_cache(maxsize=64)

@@ -45,7 +45,7 @@ from reverie.stores.sqlite.scrubbing import enter_file, leave_file, scrub_file
 if TYPE_CHECKING:
     from reverie.stores.protocol import Store
 
-_FORMAT = 5
+_FORMAT = 6
 """Version of the tables and of the analyzer; a file of another one is made again."""
 
 _BATCH = 1_000
@@ -413,7 +413,7 @@ def _predict(
     """Return what a document resembles: its words, the usual columns, and those that are stored beside it."""
     moment = round(at * 1_000_000)
     text = (
-        f'{" ".join(terms.split())}{_USUAL},"position":{position},"at":{moment},"speaker":"{voice}",'
+        f'{terms}{_USUAL},"position":{position},"at":{moment},"speaker":"{voice}",'
         f'"scope":"{scope}","kind":"{kind}","category":"{category}","created_at":{moment},"content":"'
     )
     return text.encode("utf-8", "surrogatepass")
