@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
-from reverie.domain.errors import InvalidInput, quote_value, translate_os_errors
+from reverie.domain.errors import InvalidInput, translate_os_errors
 from reverie.domain.filter import Filter, ListFilters, SearchFilters, build_filter, parse_values
 from reverie.domain.lazy_dataclass import replace
 from reverie.domain.page import Paragraph
@@ -22,7 +22,7 @@ from reverie.domain.scope import (
     visible_scopes,
 )
 from reverie.domain.text.timestamps import Clock
-from reverie.domain.text.validation import validate_count
+from reverie.domain.text.validation import validate_count, validate_id, validate_limit
 from reverie.search.hits import SOURCES, Hit, SearchMode, SearchRequest, Source, Unit
 from reverie.search.ranking import RankingSettings
 from reverie.search.searcher import Searcher, to_scoring_settings
@@ -100,17 +100,17 @@ class MemoryReader:
         Raises:
             StoreCorrupt: the record cannot be read.
         """
-        records = self._store.records([_validate_id(id)])
+        records = self._store.records([validate_id(id)])
         return records[0] if records and self._is_visible(records[0].scope) else None
 
     def get_turn(self, id: str) -> Turn | None:
         """Return the turn of that id; None if there is none here."""
-        turns = self._store.turns([_validate_id(id)])
+        turns = self._store.turns([validate_id(id)])
         return turns[0] if turns and self._is_visible(turns[0].scope) else None
 
     def get_paragraph(self, id: str) -> Paragraph | None:
         """Return the paragraph of that id from a log or a page; None if there is none. Pages belong to everybody."""
-        paragraphs = self._store.paragraphs([_validate_id(id)])
+        paragraphs = self._store.paragraphs([validate_id(id)])
         return paragraphs[0] if paragraphs else self._searcher.find_page_paragraph(id)
 
     # -- lists -------------------------------------------------------------------------------------------
@@ -141,8 +141,7 @@ class MemoryReader:
             allowed = replace(allowed, alive_at=self._clock())
         validate_choice(order, get_args(Order), name="order")
         validate_count(offset, name="offset", least=0)
-        if limit is not None:
-            validate_count(limit, name="limit", least=0)
+        validate_limit(limit, name="limit")
         if parts:
             allowed = replace(allowed, headlines=False)
         folds = not parts and allowed.archived is False and self._searcher.has_headlines()
@@ -167,8 +166,7 @@ class MemoryReader:
             The records, and the number of all of them.
         """
         validate_count(offset, name="offset", least=0)
-        if limit is not None:
-            validate_count(limit, name="limit", least=0)
+        validate_limit(limit, name="limit")
         own = replace(self._build_live_filter(), scopes=(self.scope,), headlines=False)
         found = self._store.find(own, order="created", limit=limit, offset=offset)
         return builtins.list(found), sum(self._store.tally("scope", own).values())
@@ -299,8 +297,7 @@ class MemoryReader:
         Args:
             limit: Most sessions to return; None for all.
         """
-        if limit is not None:
-            validate_count(limit, name="limit", least=0)
+        validate_limit(limit, name="limit")
         return self._store.sessions(scopes=self._scopes, limit=limit)
 
     def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> builtins.list[Turn]:
@@ -381,7 +378,7 @@ class MemoryReader:
 
     def _resolve_own_session(self, id: str) -> str:
         """Return the id under which a session of this scope is stored, whether it has begun or not."""
-        _validate_id(id)
+        validate_id(id)
         if self._scopes is None:
             return id
         own = build_scoped_session_id(self.scope, id)
@@ -444,10 +441,3 @@ def parse_sources(sources: Source | Sequence[Source]) -> tuple[Source, ...]:
     for each in where:
         validate_choice(each, SOURCES, name="source")
     return tuple(source for source in SOURCES if source in where)
-
-
-def _validate_id(id: str) -> str:
-    """Return an id if it is a string; raise `InvalidInput` otherwise."""
-    if not isinstance(id, str):
-        raise InvalidInput(f"id is {quote_value(id)}: pass a string")
-    return id

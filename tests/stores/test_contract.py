@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import settings
-
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from tests.profiles import examples as scale_examples
-from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse
+from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse, build_case
 
 
 class TestInMemoryStore(StoreContract):
@@ -37,15 +34,5 @@ class SQLiteMachine(StoreStateMachine):
         return SQLiteStore(place / "reverie.db", analyse=analyse)
 
 
-def _with(machine: type[StoreStateMachine], *, examples: int, steps: int) -> type:
-    case = machine.TestCase
-    case.settings = settings(
-        max_examples=scale_examples(examples),
-        stateful_step_count=steps,
-        deadline=None,
-    )
-    return case
-
-
-TestInMemoryMachine = _with(InMemoryMachine, examples=30, steps=30)
-TestSQLiteMachine = _with(SQLiteMachine, examples=120, steps=40)
+TestInMemoryMachine = build_case(InMemoryMachine, examples=30, steps=30)
+TestSQLiteMachine = build_case(SQLiteMachine, examples=120, steps=40)

@@ -25,7 +25,7 @@ from reverie.domain.change import Change
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, validate_choice
-from reverie.domain.text.validation import validate_count, validate_raw_text
+from reverie.domain.text.validation import validate_limit, validate_raw_text
 from reverie.llm.protocol import Model, TokenUsage
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
@@ -228,8 +228,7 @@ class Dreams(Inbox):
         """
         validate_session_id(session)
         validate_choice(kind, get_args(WindowKind), name="kind")
-        if keep is not None:
-            validate_count(keep, name="keep", least=0)
+        validate_limit(keep, name="keep")
         make_plan = partial(self._plan_window, kind, session, keep=keep, is_asking=is_asking)
         outcome = self._run(kind, make_plan, dry_run=dry_run)
         if not dry_run and (is_asking or kind != "read"):

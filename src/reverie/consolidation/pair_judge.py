@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, StoreError, translate_os_errors
-from reverie.domain.filter import Filter
+from reverie.domain.filter import Filter, get_start
 from reverie.domain.lazy_dataclass import replace
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import ORIGINS, STANDING, Record
@@ -314,8 +314,3 @@ def _may_replace(old: Record, new: Record, now: datetime) -> bool:
         and new.id not in old.metadata.get(COMPATIBLE, "").split()
         and old.id not in new.metadata.get(COMPATIBLE, "").split()
     )
-
-
-def get_start(record: Record) -> datetime:
-    """Return the moment from which a record holds, as far as it is known."""
-    return record.valid_from or record.created_at

@@ -277,6 +277,11 @@ def has_ended(record: Record, moment: datetime) -> bool:
     return end is not None and end <= moment
 
 
+def get_start(record: Record) -> datetime:
+    """Return the moment from which a record holds, as far as it is known."""
+    return record.valid_from or record.created_at
+
+
 def get_end(record: Record) -> datetime | None:
     """Return the moment until which a record holds or matters; None for no end."""
     return min((end for end in (record.valid_to, record.until) if end is not None), default=None)

@@ -27,11 +27,10 @@ from reverie.domain.change import JournalEntry, Value
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, quote_value
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
-from reverie.domain.record import Record
 from reverie.domain.text.validation import validate_values
 from reverie.files.atomic import AtomicFolder
 from reverie.files.claim import RENEW_S, claim_folder
-from reverie.files.layout import Layout, build_page_path, build_path, parse_path
+from reverie.files.layout import Layout, build_page_path, parse_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.scan import QUIET_S, SAVING_S, HandEditReport, scan
 from reverie.files.state import FileState
@@ -170,10 +169,7 @@ class MemoryFolder:
             rows: The journal entries of the erasure.
             values: The erased values, in all their versions.
         """
-        values = list(values)
-        pages = (self._state.locate(value.id) for value in values if isinstance(value, Record))
-        paths = {*map(build_path, values), *filter(None, pages), build_page_path(MEMORY_PAGE)}
-        self._mirror.erased = dict.fromkeys((row.sequence for row in rows), frozenset(paths))
+        self._mirror.erased = {row.sequence for row in rows}, list(values)
 
     def flush(self, timeout_s: float = 60.0) -> bool:
         """Write the files of all changes so far, and wait until the background has nothing to do.

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC
 from functools import lru_cache
 from types import MappingProxyType
@@ -37,7 +37,7 @@ from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.lazy_dataclass import MISSING, fields
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.living_page import PAGE_HINT, Line, is_visible_tag, render_line
+from reverie.domain.living_page import PAGE_HINT, Line, is_visible_tag, parse_line, render_line
 from reverie.domain.page import FOLDERS_OF_RECORDS, HISTORY, Page, Paragraph, is_log
 from reverie.domain.record import HOME_LAYERS, WRITTEN_IF_SET, Kind, Record, infer_kind
 from reverie.domain.text.json_values import to_json_value
@@ -281,6 +281,14 @@ def index_lines(data: bytes) -> dict[str, int]:
         if names := _LINE_ID.findall(row):
             found.setdefault(names[-1], compute_line_checksum(row))
     return found
+
+
+def cut_lines(data: bytes, names: Collection[str]) -> bytes:
+    """Return a page of records without the lines of some of them."""
+    rows = data.decode(errors="surrogateescape").split("\n")
+    lines = ((row, parse_line(row)) for row in rows if any(name in names for name in _LINE_ID.findall(row)))
+    gone = {row for row, line in lines if line is not None and line.id in names}
+    return "\n".join(row for row in rows if row not in gone).encode(errors="surrogateescape")
 
 
 def compute_line_checksum(row: str) -> int:

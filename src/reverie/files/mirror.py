@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
@@ -107,6 +107,7 @@ class MirrorWriter:
     Attributes:
         failed: Reasons, by path, why this process could not write files and has not written them since. The
             empty path stands for the state of the files.
+        erased: The numbers of the entries of an erasure, which do not say what they have erased, and what that is.
         disk: The files.
     """
 
@@ -123,7 +124,7 @@ class MirrorWriter:
             layout: Where records are.
         """
         self.failed: dict[str, str] = {}
-        self.erased: dict[int, frozenset[str]] = {}
+        self.erased: tuple[set[int], Collection[Value]] = set(), ()
         self._store = store
         self._state = state
         self._clock = clock
@@ -268,27 +269,38 @@ class MirrorWriter:
             return True
         newest = self._store.sequence()  # before any content is read
         is_last = rows[-1].sequence >= newest
-        for path, added in self._find_changes(rows, shown).items():
+        forgotten = {row.sequence for row in rows if row.forgotten}
+        numbers, values = self.erased
+        is_told = bool(forgotten) and forgotten <= numbers <= {row.sequence for row in rows}
+        files, left = self._find_changes(rows, shown, values if is_told else ())
+        if forgotten and not is_told and shown.get("", 0) < newest:
+            files |= dict.fromkeys(self._state.known())  # nothing says what was erased
+            shown[""] = newest
+        whole = (path for path, names in left.items() if path in files or not self._cut(path, names))
+        files |= dict.fromkeys(whole)
+        for path, added in files.items():
             is_appended = (is_last or layout.parse_form(path) == "lines") and self._append(path, added)
             if not is_appended:
                 self._write(path)
             if is_last or not is_appended:
                 shown[path] = newest
-        forgotten = [row.sequence for row in rows if row.forgotten]
-        erased = frozenset[str]().union(*(self.erased.get(sequence, ()) for sequence in forgotten))
-        if not self.erased.keys() >= set(forgotten) and shown.get("", 0) < newest:
-            erased |= self._state.known().keys()  # nothing says what was erased
-            shown[""] = newest
-        for path in erased:
-            self._write(path)
         self._state.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
         return is_last
 
-    def _find_changes(self, rows: Iterable[JournalEntry], shown: Mapping[str, int]) -> _Additions:
-        """Return the values that were added to each file, after every changed record was put on its page."""
+    def _find_changes(
+        self, rows: Iterable[JournalEntry], shown: Mapping[str, int], erased: Collection[Value]
+    ) -> tuple[_Additions, dict[str, set[str]]]:
+        """Put all changed records on pages; return the values added to each file, and the ids that have left each page.
+
+        `erased` has the values that the entries do not say. What only lost records is not among the first.
+        """
         ledger, kind = self._state, self._state.layout
-        files: _Additions = {}
-        records: dict[str, tuple[int, Value | None]] = {}
+        paths = filter(None, (_find_own_path(value, kind) for value in erased))
+        files: _Additions = dict.fromkeys([*paths, _PAGE] if erased else [])
+        left: dict[str, set[str]] = {}
+        records: dict[str, tuple[int, Value | None]] = {
+            value.id: (0, None) for value in erased if isinstance(value, Record)
+        }
         placed: dict[str, list[str]] = {}
         rooms: dict[str, tuple[int, int]] = {}
         for row, value in ((row, row.edit.value) for row in rows if row.edit is not None):
@@ -303,7 +315,7 @@ class MirrorWriter:
             page, stem = pages.get(name), _find_stem(record, kind)
             if page is not None and layout.parse_home(page) != stem:
                 ledger.set_ids(page, [each for each in ledger.read_ids(page) if each != name])
-                files[page] = None
+                left.setdefault(page, set()).add(name)
                 page = None
             if record is None or stem is None:
                 continue
@@ -315,7 +327,7 @@ class MirrorWriter:
                 files[page] = None
         for page, names in placed.items():
             ledger.add_ids(page, names)
-        return files
+        return files, left
 
     def _find_room(self, stem: str, rooms: dict[str, tuple[int, int]]) -> str:
         """Return the last page of a stem, or the next one if that is full.
@@ -383,6 +395,17 @@ class MirrorWriter:
             record = FileRecord(path, after.size, after.mtime_ns, checksum, pieces, len(added))
             self._state.put_content(record, data, form, is_end=True)
             self._report.written += 1
+        return True
+
+    def _cut(self, path: str, names: Collection[str]) -> bool:
+        """Remove the lines of some records from a page; return False if that is not enough, or not certain."""
+        with self._record_failure(path):
+            known, found, left = self._state.find(path), self.disk.read(path), self._state.read_ids(path)
+            if known is None or known.pieces < 1 or found is None or not _has_same_content(known, found[0]):
+                return False  # a person wrote it
+            if not left or left != [name for name in self._state.read_lines(path) if name not in names]:
+                return False
+            self._replace(path, found[1], ExpectedContent(layout.cut_lines(found[0], names), len(left)))
         return True
 
     def _write(self, path: str) -> None:

@@ -24,6 +24,7 @@ from reverie.files.layout import (
     MEMORY,
     SESSIONS,
     build_session_path,
+    cut_lines,
     is_draft,
     parse_form,
     parse_path,
@@ -248,18 +249,6 @@ LONGEST_FILE = 100_000_000
 """The largest file that is looked through, in bytes."""
 
 
-class FileRemnants(NamedTuple):
-    """Files with erased text.
-
-    Attributes:
-        removed: Files that were removed, relative to the memory's folder.
-        left: Files that still contain it, for a person to correct.
-    """
-
-    removed: list[str]
-    left: list[str]
-
-
 def scrub_files(
     root: Path,
     state: FileState,
@@ -269,8 +258,8 @@ def scrub_files(
     sessions: Collection[str],
     mirrored: bool = True,
     dry_run: bool = False,
-) -> FileRemnants:
-    """Remove erased text from files.
+) -> list[str]:
+    """Remove erased text from files; return the paths of those that still contain it, for a person to correct.
 
     Args:
         root: The memory's folder.
@@ -279,13 +268,13 @@ def scrub_files(
         records: The ids of erased records.
         sessions: The ids of erased sessions.
         mirrored: Whether the files are kept up to date. If not, known files may contain erased text too.
-        dry_run: Whether to only return what would be removed and left.
+        dry_run: Whether to only return what would be left.
 
     Raises:
         StateUnavailable: the state of the files is locked for too long or cannot be written.
         OSError: a file or folder cannot be read, or a file cannot be removed.
     """
-    found, disk = FileRemnants([], []), AtomicFolder(root)
+    left, disk = list[str](), AtomicFolder(root)
     whole = {build_session_path(session) for session in sessions}
     prefixes = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
@@ -302,14 +291,12 @@ def scrub_files(
                 except FileNotFoundError:  # it has just been removed
                     continue
             if text is not None or not (marked or (_is_own(path) and not too_large)):
-                found.left.append(path)
-                continue
-            found.removed.append(path)
-            if not dry_run:
+                left.append(path)
+            elif not dry_run:
                 disk.unlink(path)
                 ledger.drop([path])
                 ledger.settle([path])
-    return found
+    return left
 
 
 def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[tuple[str, int]]:
@@ -335,16 +322,14 @@ def _drop_lines(disk: AtomicFolder, path: str, records: Collection[str], *, dry_
     found = disk.read(path) if parse_form(path) == "lines" else None
     if found is None:
         return None
-    data, stamp = found
-    rows = data.decode(errors="surrogateescape").split("\n")
-    lines = [(row, parse_line(row)) for row in rows]
-    kept = [row for row, line in lines if line is None or line.id not in records]
-    if len(kept) < len(rows) and not dry_run:
-        if any(line is not None and line.id not in records for _, line in lines):
-            disk.replace(path, "\n".join(kept).encode(errors="surrogateescape"), stamp)
+    rest = cut_lines(found[0], records)
+    text = rest.decode(errors="surrogateescape")
+    if rest != found[0] and not dry_run:
+        if any(map(parse_line, text.split("\n"))):
+            disk.replace(path, rest, found[1])
         else:
-            disk.remove(path, stamp)
-    return "\n".join(kept)
+            disk.remove(path, found[1])
+    return text
 
 
 def _is_own(path: str) -> bool:

@@ -198,7 +198,7 @@ class FileState:
             paths = [path for (path,) in self._query("SELECT path FROM contents")]
             texts = (path for path in paths if parse_form(path) != "lines")
             self.drop_contents(path for path in texts if not self._is_as_written(path))
-            return scrub_file(Path(self._path), _READ_PATIENCE_S)
+            return scrub_file(file, Path(self._path), self._place, _READ_PATIENCE_S)
 
         with using_connections(), self._lock:
             return self._run_with_retry(rewrite, time.monotonic() + _READ_PATIENCE_S)
@@ -301,12 +301,13 @@ class FileState:
 
     def set_ids(self, path: str, ids: Sequence[str]) -> None:
         """Set the records on a page, in their order."""
-        gone = set(self.read_ids(path)).difference(ids)
+        before = set(self.read_ids(path))
         where = "id = ? AND page = (SELECT number FROM pages WHERE path = ?)"
-        self._change_many(f"DELETE FROM places WHERE {where}", [(bytes.fromhex(name), path) for name in gone])
+        gone = [(bytes.fromhex(name), path) for name in before.difference(ids)]
+        self._change_many(f"DELETE FROM places WHERE {where}", gone)
         if ids:
-            self._change("UPDATE pages SET ids = x'' WHERE path = ?", path)
-            self.add_ids(path, ids)
+            self.add_ids(path, [name for name in ids if name not in before])
+            self._change("UPDATE pages SET ids = ? WHERE path = ?", bytes.fromhex("".join(ids)), path)
         else:
             self._change("DELETE FROM pages WHERE path = ?", path)
 

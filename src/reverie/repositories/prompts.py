@@ -36,7 +36,7 @@ from reverie.domain.scope import visible_scopes
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import from_json_object, to_json_object
 from reverie.domain.text.timestamps import Clock, format_time
-from reverie.domain.text.validation import estimate_tokens, validate_count
+from reverie.domain.text.validation import estimate_tokens, validate_count, validate_limit
 from reverie.search.page_index import PageIndex
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -377,8 +377,7 @@ class PromptLog:
         Raises:
             InvalidInput: `limit` is not a number from 0 on.
         """
-        if limit is not None:
-            validate_count(limit, name="limit", least=0)
+        validate_limit(limit, name="limit")
         if session is not None:
             session = self._resolve(session)
         entries: builtins.list[PromptLogEntry] = []

@@ -73,13 +73,7 @@ class RedactingStore(_Untyped):  # type: ignore[misc]  # it has the methods of t
         options["cursors"] = self._redact_cursors(options.get("cursors"))
         return self.inner.commit(self._redact_changes(edits), actor=clean(actor), at=at, **options)
 
-    def erase(
-        self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()
-    ) -> list[JournalEntry]:
-        """Make all changes and erase their past (see `Store.erase`), with secrets replaced."""
-        return self.inner.erase(
-            self._redact_changes(edits), actor=self.redactor.text(actor), at=at, tombstones=tombstones
-        )
+    erase = Store.erase  # it commits
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry (see `Store.put_entry`), with secrets replaced.

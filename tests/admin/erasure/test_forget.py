@@ -526,10 +526,10 @@ class Interrupted(InMemoryStore):
         super().__init__(analyse=analyze)
         self.before: list[Callable[[], object]] = []
 
-    def erase(self, *args: Any, **kwargs: Any) -> list[JournalEntry]:
-        if self.before:
+    def commit(self, *args: Any, **kwargs: Any) -> list[JournalEntry]:
+        if "tombstones" in kwargs and self.before:
             self.before.pop()()
-        return super().erase(*args, **kwargs)
+        return super().commit(*args, **kwargs)
 
 
 def test_what_is_changed_or_said_again_meanwhile_goes_and_one_who_is_always_slower_is_told(

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hypothesis import settings
 
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
-from tests.profiles import examples as scale_examples
 from tests.stores.postgres.server import PostgresServer
-from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse
+from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse, build_case
 
 
 class OnServer:
@@ -52,15 +50,5 @@ class PostgresMachine(OnServer, StoreStateMachine):
     pass
 
 
-def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> type:
-    case = machine.TestCase
-    case.settings = settings(
-        max_examples=scale_examples(examples),
-        stateful_step_count=steps,
-        deadline=None,
-    )
-    return case
-
-
-class TestPostgresMachine(OnNewestServer, _bound(PostgresMachine, examples=12, steps=30)):  # type: ignore[misc]
+class TestPostgresMachine(OnNewestServer, build_case(PostgresMachine, examples=12, steps=30)):  # type: ignore[misc]
     pass

@@ -6,6 +6,7 @@ import contextlib
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -21,7 +22,9 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.connections import get_file_identity
 from reverie.stores.sqlite.database_file import find_passages
+from reverie.stores.sqlite.scrubbing import scrub_file
 from tests.stores.sqlite.conftest import run
 from tests.support.contract.factories import (
     NOW,
@@ -157,6 +160,20 @@ def write_by_chance(store: SQLiteStore, seed: int) -> list[str]:
         if number % 20 == 0:
             store.measure("record", None)  # so that all are analysed
     return [content for number in past.keys() - now.keys() for content in past[number]]
+
+
+def test_no_page_that_a_connection_remembers_brings_back_erased_words(tmp_path: Path) -> None:
+    path = tmp_path / "one.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.executescript("PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON")
+        file.execute("CREATE TABLE kept (id INTEGER PRIMARY KEY, times INTEGER, body TEXT)")
+        rows = [(number, 0, "erased " * 9) for number in range(1_000)]
+        file.executemany("INSERT INTO kept VALUES (?, ?, ?)", random.Random(1).sample(rows, 1_000))
+        file.executescript("UPDATE kept SET body = 'kept'; PRAGMA wal_checkpoint(TRUNCATE)")
+        assert b"erased" in path.read_bytes()
+        assert scrub_file(file, path, get_file_identity(path), 5)
+        file.executescript("UPDATE kept SET times = 1; PRAGMA wal_checkpoint(TRUNCATE)")
+        assert b"erased" not in path.read_bytes()
 
 
 # -- who is in the way -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -20,6 +21,7 @@ from reverie.domain.page import HISTORY
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
 from reverie.stores.protocol import Store
+from tests.profiles import examples as scale_examples
 from tests.support.contract.factories import (
     NOW,
     make_additions,
@@ -469,3 +471,14 @@ def _ask(store: Any, method: str, given: tuple[Any, ...], options: dict[str, Any
         if isinstance(answer, Iterable)
         else answer
     )
+
+
+def build_case(machine: type[StoreStateMachine], *, examples: int, steps: int) -> type:
+    """Return the test case of a machine, with that many examples and steps."""
+    case = machine.TestCase
+    case.settings = settings(
+        max_examples=scale_examples(examples),
+        stateful_step_count=steps,
+        deadline=None,
+    )
+    return case

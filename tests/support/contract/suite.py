@@ -47,9 +47,9 @@ from tests.support.contract.factories import (
     make_turn,
 )
 from tests.support.contract.reading import ReadingContract
-from tests.support.contract.state_machine import StoreStateMachine
+from tests.support.contract.state_machine import StoreStateMachine, build_case
 
-__all__ = ["StoreContract", "StoreStateMachine", "analyse"]
+__all__ = ["StoreContract", "StoreStateMachine", "analyse", "build_case"]
 
 FULL_RECORD = make_record(
     1,

@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 
 from reverie.admin.erasure.matching import (
     EraseDecision,
@@ -72,8 +71,9 @@ from reverie.stores.tombstones import compute_content_marks, make_key, tombstone
 from reverie.stores.writer import StoreWriter
 
 PENDING = "forgetting.pending"
-"""The cursor that says what of a forgetting is still to be done."""
+"""The cursor that says what of a forgetting is still to be done; `Eraser.finish` removes it."""
 
+_INTERRUPTED = "an erasure was interrupted: ask for it again"
 _CURSORS_OF_NAMES = (
     build_shown_cursor(""),
     build_cursor_name(""),
@@ -350,8 +350,9 @@ class Eraser:
             if tries and not done:
                 query = self._build_query(request)
             start = self._store.sequence()
-            decisions, cursors = self._decide_all(query), self._find_cursors(query)
-            going, left = self._build_items(query, decisions, cursors)
+            with self._store.reading(), self.index.reading():
+                decisions, cursors = self._decide_all(query), self._find_cursors(query)
+                going, left = self._build_items(query, decisions, cursors)
             if not going:
                 return False
             rows = self._erase(decisions, cursors, query)
@@ -384,16 +385,18 @@ class Eraser:
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
         present = [(each.thing.now, each.after) for each in erasing]
         edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
-        self.note_interruption(cursors={**self._find_prompts_and_plans(erasing, query), **cursors})
-        for entry, _ in present:
-            if isinstance(entry, Entry):
-                self._store.drop_entries(entry.namespace, [entry.key])
+        if entries := [entry for entry, _ in present if isinstance(entry, Entry)]:
+            self.writer.commit([], cursors={PENDING: _INTERRUPTED})
+        for entry in entries:
+            self._store.drop_entries(entry.namespace, [entry.key])
         gone = [each.thing.name for each in erasing if each.thing.now is None]
-        rows = self._store.erase(
+        rows = self._store.commit(
             [*sorted(edits, key=_get_sort_key), *build_purge_edits(gone, at)],
             actor=self.writer.actor,
             at=at,
+            operation="forget",
             tombstones=_collect_marks(erasing, key),
+            cursors={PENDING: _INTERRUPTED, **self._find_prompts_and_plans(erasing, query), **cursors},
         )
         with report_unfinished():
             if self.files is not None:
@@ -448,17 +451,6 @@ class Eraser:
         """Return descriptions of what an earlier erasure could not finish."""
         words = self._store.cursor(PENDING)
         return tuple(words.split("\n")) if words else ()
-
-    def note_interruption(
-        self, what: str = "an erasure", *, cursors: Mapping[str, str | None] = MappingProxyType({})
-    ) -> None:
-        """Note that something was begun and has to be asked for again; `finish` removes the note.
-
-        Args:
-            what: What was begun.
-            cursors: Cursors to set along with it.
-        """
-        self.writer.commit([], cursors={PENDING: f"{what} was interrupted: ask for it again", **cursors})
 
     def describe_copies(self) -> tuple[str, ...]:
         """Return notes about copies, and about where a database server keeps erased content for a while."""
@@ -550,7 +542,7 @@ class Eraser:
                 because = f"old files in it could not be looked at: {error}"
                 return [build_kept_item("file", "memory/", because)]
         because = "it is yours, and what it says was not taken in: put it right or remove it"
-        items = [build_kept_item("file", path, because) for path in remains.left]
+        items = [build_kept_item("file", path, because) for path in remains]
         return [item for item in items if item.name not in {each.name for each in left}]
 
     def _sync(self, ids: Sequence[str] = ()) -> None:
@@ -566,7 +558,7 @@ class Eraser:
 
 
 def _scrub_file_list(folder: Path) -> list[str]:
-    """Rewrite the list of files; return why that was not possible."""
+    """Overwrite what is free in the list of files; return why that was not possible."""
     if not (folder / FILES_DATABASE).exists():
         return []
     with closing(FileState(folder)) as state:

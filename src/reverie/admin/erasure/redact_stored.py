@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reverie.admin.erasure.eraser import Eraser
+from reverie.admin.erasure.eraser import PENDING, Eraser
 from reverie.admin.erasure.matching import get_name
 from reverie.admin.erasure.remains import EVER, build_sweep_edits
 from reverie.domain.change import Change, Value
@@ -128,7 +128,7 @@ class StoredSecretRedactor:
         if not findings:
             pending = self._eraser.finish() if self._eraser.pending() else ()
             return RedactionReport(found=(), done=True, pending=pending)
-        self._eraser.note_interruption("a redaction")
+        self._eraser.writer.commit([], cursors={PENDING: "a redaction was interrupted: ask for it again"})
         now = self._clock()
         for entry in self._store.entries(None, now=EVER):
             if (clean := redact_value(entry, self._redactor, known=True)) != entry:

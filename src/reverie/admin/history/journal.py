@@ -25,7 +25,7 @@ from reverie.domain.page import Page, Paragraph, is_log
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
 from reverie.domain.text import timestamps
-from reverie.domain.text.validation import validate_count
+from reverie.domain.text.validation import validate_count, validate_id
 from reverie.stores.protocol import Store, iter_rows
 
 When = datetime | int
@@ -162,7 +162,7 @@ class Journal:
         validate_count(after, name="after", least=0)
         validate_count(limit, name="limit")
         if id is not None:
-            _validate_id(id)
+            validate_id(id)
         earliest, latest = (
             timestamps.to_utc(when, name=name) if isinstance(when, datetime) else None
             for name, when in (("since", since), ("until", until))
@@ -217,7 +217,7 @@ class Journal:
             NotFound: nothing ever had this id, or there is no change of a number given.
             InvalidInput: an argument is invalid, or one of the versions was erased.
         """
-        rows = self._select_rows(_validate_id(id))
+        rows = self._select_rows(validate_id(id))
         last = self._find_last_number(b, name="b")
         if a is None:
             done = [row for row in rows if last is None or row.sequence <= last]
@@ -260,7 +260,7 @@ class Journal:
         Raises:
             NotFound: nothing ever had this id.
         """
-        if is_log(_validate_id(id)):
+        if is_log(validate_id(id)):
             return self._blame_log(id)
         rows = self._select_rows(id)
         newest = rows[-1].edit
@@ -380,9 +380,3 @@ def _find_version(rows: Sequence[JournalEntry], until: int | None, id: str) -> V
     if last.edit is None:
         raise InvalidInput(_FORGOTTEN.format(id=id))
     return last.after
-
-
-def _validate_id(id: object) -> str:
-    if not isinstance(id, str):
-        raise InvalidInput(f"id is {quote_value(id)}: pass a string")
-    return id

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from reverie.consolidation.answers import (
@@ -31,6 +30,7 @@ from reverie.consolidation.values import PassInput, Plan, Signal, format_signals
 from reverie.domain.category import ANTI_PATTERNS, GENERAL
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
+from reverie.domain.filter import get_start
 from reverie.domain.headlines import build_headline, explain_mismatch, is_current, list_left_out
 from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 from reverie.domain.similarity.grounding import find_lost, find_new_specifics
@@ -324,7 +324,7 @@ class _Part:
             self.writer.decide(proposal, why)
         for (old, new), why in zip(pairs, verdicts.reasons[split:], strict=True):
             if not why:
-                builder.end(old, by=new, since=_get_start(new))
+                builder.end(old, by=new, since=get_start(new))
         if verdicts.is_believed is False or view.is_trusted is False:
             builder.note(*[_NOT_BELIEVED] * bool(self.noise or self.filed))
             return
@@ -376,14 +376,10 @@ def _find_pairs(view: PassInput, scope: str) -> list[tuple[Record, Record]]:
 def _to_claim(pair: tuple[Record, Record]) -> Claim:
     old, new = pair
     evidence = tuple(
-        f"- {when} ({_get_start(record):%Y-%m-%d}) {escape_line(record.content)[:400]}"
+        f"- {when} ({get_start(record):%Y-%m-%d}) {escape_line(record.content)[:400]}"
         for when, record in (("earlier", old), ("later", new))
     )
     return Claim(kind="end", text=f"No longer true: {old.content}", evidence=evidence)
-
-
-def _get_start(record: Record) -> datetime:
-    return record.valid_from or record.created_at
 
 
 # -- headlines ---------------------------------------------------------------------------------------------

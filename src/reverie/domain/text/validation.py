@@ -98,6 +98,13 @@ def to_storable(text: str) -> str:
     return _UNSTORABLE.sub(" ", text)
 
 
+def validate_id(id: object) -> str:
+    """Return an id if it is a string; raise `InvalidInput` otherwise."""
+    if not isinstance(id, str):
+        raise InvalidInput(f"id is {quote_value(id)}: pass a string")
+    return id
+
+
 def validate_progress(value: Callable[..., None] | None) -> Callable[..., None]:
     """Return the callback, or one that does nothing for None; raises `InvalidInput` if it cannot be called."""
     if value is not None and not callable(value):
@@ -128,3 +135,9 @@ def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_00
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InvalidInput(f"{name} is {quote_value(value)}: it is a whole number from {least} to {most:,}")
     return value
+
+
+def validate_limit(value: object, *, name: str) -> None:
+    """Raise `InvalidInput` unless `value` is None or a whole number from 0."""
+    if value is not None:
+        validate_count(value, name=name, least=0)

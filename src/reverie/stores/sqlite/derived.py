@@ -275,14 +275,14 @@ class DerivedDatabase:
 
     def scrub(self, store: Store) -> bool:
         """Overwrite erased words in the file; return False if others prevented that."""
-        with self._lock:
+        with using_connections(), self._lock:
             if self._path is None or not self._path.exists():
                 return True
-            self._close()  # what was removed and made again meanwhile is another file
+            self._followed = -1  # what was removed and made again meanwhile is another file
             try:
                 self._use(store, _read_followed)
-                if self._is_kept:
-                    return scrub_file(self._path, _PATIENCE_S)
+                if self._is_kept and self._file is not None:
+                    return scrub_file(self._file, self._path, self._identity, _PATIENCE_S)
             except (sqlite3.Error, StoreUnavailable):
                 return False
             self._remove()

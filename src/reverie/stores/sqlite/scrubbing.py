@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 from struct import Struct
 from weakref import WeakSet
 
 from reverie.domain.errors import translate_os_errors
-from reverie.stores.forks import using_connections
-from reverie.stores.sqlite.reading import build_uri
 
-_ATTEMPT_S = 0.05
+_ATTEMPT_MS = 50
 _PAGES = 256  # read at once
+_ZEROS = bytes(1 << 16)
 # By the kind of a page of a tree. The first page begins with the header of the file instead.
 _HEADER_BYTES = {2: 12, 5: 12, 10: 8, 13: 8}
 _MOST_BYTES = 1 << 37  # beyond, the number of the next overflow page can look like a kind
@@ -45,40 +43,48 @@ def leave_file(path: str | Path, user: object) -> None:
             os.close(_handles.pop(real))
 
 
-def scrub_file(path: Path, patience: float) -> bool:
+def scrub_file(file: sqlite3.Connection, path: Path, inode: tuple[int, int] | None, patience: float) -> bool:
     """Overwrite the free space of a database, and empty its log; return False if others prevented that.
 
     A file of which a quarter or more is free is written anew, and smaller, if there is room.
 
     Args:
+        file: A connection to the file that nobody else uses meanwhile, outside of a transaction.
         path: The file. All who write to it use `secure_delete`.
+        inode: Device and inode of the file that the connection is to.
         patience: How many seconds to wait for others. Between two attempts they go on.
 
     Raises:
         sqlite3.Error: the file cannot be used.
         StoreUnavailable: the disk refuses.
     """
-    uri = build_uri(path, "mode=rw")
-    with using_connections(), translate_os_errors(f"free space of {str(path)!r} cannot be overwritten"):
+    with translate_os_errors(f"free space of {str(path)!r} cannot be overwritten"):
         handle = _get_handle(path)
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_ATTEMPT_S)) as file:
-            size, pages, free, version = (
-                file.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_size", "page_count", "freelist_count", "user_version")
-            )
+        names = ("page_size", "page_count", "freelist_count", "user_version", "busy_timeout", "synchronous")
+        size, pages, free, version, *usual = (file.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        try:
+            file.execute(f"PRAGMA busy_timeout = {_ATTEMPT_MS}")
+            file.execute("PRAGMA synchronous = FULL")  # or a loss of power could bring back the log
             is_cleared = size * pages < _MOST_BYTES
             if (not is_cleared or free * 4 >= pages) and quiesce(file, path, patience):
                 _write_anew(file, is_needed=not is_cleared)
             if not quiesce(file, path, patience):
                 return False
             if is_cleared:
-                if not os.path.samestat(os.fstat(handle), os.stat(path)):
+                status = os.fstat(handle)
+                if (status.st_dev, status.st_ino) != inode or not os.path.samestat(status, os.stat(path)):
                     return False  # another file came into its place
                 _clear_gaps(handle, size)
                 # A change, for which all drop the pages that they hold in memory, before they could write them again.
                 file.execute(f"PRAGMA user_version = {version}")
             file.execute("COMMIT")
+            file.execute("PRAGMA shrink_memory")  # so does this connection
             return True
+        finally:
+            if file.in_transaction:
+                file.execute("ROLLBACK")
+            for name, value in zip(names[-2:], usual, strict=True):
+                file.execute(f"PRAGMA {name} = {value}")
 
 
 def quiesce(file: sqlite3.Connection, path: Path, patience: float) -> bool:
@@ -97,7 +103,7 @@ def quiesce(file: sqlite3.Connection, path: Path, patience: float) -> bool:
                 raise
         if time.monotonic() > until:
             return False
-        time.sleep(_ATTEMPT_S)
+        time.sleep(_ATTEMPT_MS / 1_000)
 
 
 def _write_anew(file: sqlite3.Connection, *, is_needed: bool) -> None:
@@ -109,6 +115,8 @@ def _write_anew(file: sqlite3.Connection, *, is_needed: bool) -> None:
     except sqlite3.OperationalError as error:
         if is_needed or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL):
             raise
+    finally:
+        file.execute("PRAGMA temp_store = MEMORY")
 
 
 def _get_handle(path: Path) -> int:
@@ -129,7 +137,7 @@ def _clear_gaps(handle: int, size: int) -> None:
         for number, (kind, cells, content) in enumerate(headers.iter_unpack(data[:whole])):
             page, after = number * size, (number + 1) * size
             gap, end = page + _HEADER_BYTES.get(kind, size) + 2 * cells, page + (content or 1 << 16)
-            if end <= after and data[gap:end].strip(b"\0"):
+            if end <= after and not _ZEROS.startswith(data[gap:end]):
                 os.pwrite(handle, bytes(end - gap), start + gap)
         start += whole
     os.fsync(handle)

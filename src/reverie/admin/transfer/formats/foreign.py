@@ -48,7 +48,7 @@ from reverie.domain.record import (
     Record,
     validate_record,
 )
-from reverie.domain.text.validation import clean_text
+from reverie.domain.text.validation import clean_text, to_storable
 
 _C = TypeVar("_C", bound=str)
 
@@ -58,7 +58,6 @@ _LISTS = tuple(
 """Fields of an export that have lists of entries."""
 
 _BETWEEN_WORDS = defer_regex(r"[_\-\s]+")
-_UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)
 """No program remembered anything before: an earlier time is some language's way to say nothing."""
@@ -158,11 +157,6 @@ def to_text(value: Any) -> str:
 def filter_objects(value: Any) -> list[dict[str, Any]]:
     """Return the objects of a list; none if the value is not a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def to_storable(text: str) -> str:
-    """Return a turn's text without NUL and lone surrogates."""
-    return _UNSTORABLE.sub(" ", text)
 
 
 def parse_moment(value: Any) -> datetime | None:
