@@ -130,7 +130,7 @@ def collect_rows(rows: list[tuple[Quantities, str | None]], names: dict[str, str
             if subject not in kinds:  # not again with more candidates
                 kinds.add(subject)
                 read = self.store.turns if subject == "turn" else self.store.records
-                values = read_or_none(read, [passage.key for passage, _, _ in candidates])
+                values = read_or_none(read, [ranked.key for ranked, _ in candidates])
                 found = [names.get(value.id) if value else None for value in values]
                 rows.extend(zip(measured, found, strict=True))
             return measured

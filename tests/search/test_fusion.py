@@ -41,7 +41,7 @@ def rank_words(passages, question="harbour crane") -> list[RankedPassage]:
 
 def order(passages, cosines, *, floor=0.0, has_words=True):
     fused = fuse(rank_words(passages), passages, Cosines(cosines), has_words=has_words, floor=floor)
-    return [entry.key for entry in fused]
+    return [entry.passage.key for entry in fused]
 
 
 WORDS = [record(1, "harbour crane"), record(2, "harbour wall"), record(3, "nothing here")]
@@ -61,7 +61,9 @@ def test_a_rule_stands_before_a_nearer_fact_only_where_something_is_asked_to_be_
 
     def list_keys(rules):
         cosines = Cosines({1: 0.85, 2: 0.84})
-        return [entry.key for entry in fuse([], passages, cosines, has_words=True, rules=rules, floor=0.0)]
+        return [
+            entry.passage.key for entry in fuse([], passages, cosines, has_words=True, rules=rules, floor=0.0)
+        ]
 
     assert list_keys({}) == [1, 2]
     assert list_keys({1: 0.01, 2: 0.9}) == [2, 1]
@@ -119,5 +121,5 @@ def test_a_larger_cosine_never_lowers_a_record(cosines, key, more):
 @given(st.dictionaries(st.integers(1, 3), st.floats(-1.0, 1.0)), st.floats(0.0, 1.0))
 def test_what_words_have_found_is_never_lost_and_relevance_stays_in_its_range(cosines, floor):
     fused = fuse(rank_words(WORDS), WORDS, Cosines(cosines), has_words=True, floor=floor)
-    assert {1, 2} <= {entry.key for entry in fused}
+    assert {1, 2} <= {entry.passage.key for entry in fused}
     assert all(0.0 <= entry.relevance <= 1.0 for entry in fused)

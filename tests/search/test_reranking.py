@@ -18,6 +18,6 @@ def test_of_equal_scores_the_record_with_more_of_the_question_is_better():
     statistics = TermStatistics(passages=100, mean_length=8.0, frequencies=frequencies)
     ranked = rank(parse_query("harbour wall crane boiler"), passages, statistics=statistics)
     score = scoring.score(0.4, age_days=1, importance=0.5, confidence=0.8, kind="fact")
-    scores = reranking.compute_scores([(passages[entry.key - 1], entry, score) for entry in ranked])
+    scores = reranking.compute_scores([(entry, score) for entry in ranked])
     by_key = dict(zip([entry.key for entry in ranked], scores, strict=True))
     assert 1.0 >= by_key[1] > by_key[2] > 0.0

@@ -93,7 +93,7 @@ class FusedPassage(NamedTuple):
     """One candidate with the results of words and vectors.
 
     Attributes:
-        key: Key of the passage.
+        passage: The passage.
         relevance: 0 to 1, comparable between questions.
         words: Result of the ranker; None if it has no word of the question.
         vector: Contribution of its vector, as a share of the full relevance by words.
@@ -101,7 +101,7 @@ class FusedPassage(NamedTuple):
         rule: Contribution of how likely it is a rule for what is asked to be done, as such a share.
     """
 
-    key: int
+    passage: Passage
     relevance: float
     words: RankedPassage | None
     vector: float
@@ -197,13 +197,9 @@ def fuse(
         relevance = 1.0 / (1.0 + exp((settings.middle - total) / settings.scale))
         cosine = cosines.get(passage.key)
         full = settings.words
-        fused.append(
-            (passage.at, FusedPassage(passage.key, relevance, entry, vector / full, cosine, rule / full))
-        )
-    fused.sort(key=lambda entry: (-entry[1].relevance, -entry[0], -entry[1].key))
-    if not fused or not (has_words or fused[0][1].relevance >= floor):
-        return []
-    return [entry for _, entry in fused]
+        fused.append(FusedPassage(passage, relevance, entry, vector / full, cosine, rule / full))
+    fused.sort(key=lambda entry: (-entry.relevance, -entry.passage.at, -entry.passage.key))
+    return fused if fused and (has_words or fused[0].relevance >= floor) else []
 
 
 Turns = Mapping[tuple[int | None, int], Passage]

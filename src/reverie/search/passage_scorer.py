@@ -109,11 +109,19 @@ _NO_SCORE = scoring.Score(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class ScoredPassage(NamedTuple):
-    """A passage with its score, before its value is loaded. A named tuple, because a search makes hundreds."""
+    """A passage with its score, before its value is loaded. A named tuple, because a search makes hundreds.
+
+    Attributes:
+        passage: The passage.
+        ranked: Its relevance, with the reasons.
+        score: The parts of its score.
+        total: The score by which it is sorted.
+    """
 
     passage: Passage
     ranked: RankedPassage | FusedPassage
     score: scoring.Score
+    total: float
 
 
 class PassageScorer(NamedTuple):
@@ -192,20 +200,15 @@ class PassageScorer(NamedTuple):
                 floor=floor,
             )
             # If the farthest candidate is not relevant, those beyond it are not either.
-            farthest_counts = bool(nearest) and any(entry.key == nearest[-1] for entry in relevant)
+            farthest_counts = bool(nearest) and any(entry.passage.key == nearest[-1] for entry in relevant)
             is_full = is_full or (near.count > pool and farthest_counts)
-        by_key = {passage.key: passage for passage in passages}
-        passages = [by_key[entry.key] for entry in relevant]
-        now = self.clock().timestamp()
-        scores = [
-            _score(entry, passage, now, self.weights)
-            for entry, passage in zip(relevant, passages, strict=True)
-        ]
+        now, weights = self.clock().timestamp(), self.weights
+        scores = [_score(entry.relevance, entry.passage, now, weights) for entry in relevant]
+        totals = [score.total for score in scores]
         if near is None and subject != "paragraph":
-            totals = reranking.compute_scores(list(zip(passages, by_words, scores, strict=True)))
-            scores = [scoring.Score(total, *score[1:]) for score, total in zip(scores, totals, strict=True)]
-        scored = list(map(ScoredPassage, passages, relevant, scores))
-        scored.sort(key=_get_order)
+            totals = reranking.compute_scores(list(zip(by_words, scores, strict=True)))
+        scored = list(map(ScoredPassage, [each.passage for each in relevant], relevant, scores, totals))
+        scored.sort(key=lambda entry: (-entry.total, -entry.passage.at, -entry.passage.key))
         return scored, is_full
 
     def put_current_first(
@@ -222,7 +225,7 @@ class PassageScorer(NamedTuple):
         likeness = None if self.vectors is None else self.vectors.compare("record", keys, scopes)
         get_likeness = None if likeness is None else likeness.get
         order = updates.order_by_time(
-            [updates.Matched(each.passage, each.score.total) for each in head],
+            [updates.Matched(each.passage, each.total) for each in head],
             counts.get(query.asked),
             get_records=lambda keys: read_or_none(self.store.records, keys),
             rare_words=rare_words,
@@ -231,16 +234,16 @@ class PassageScorer(NamedTuple):
         )
         if order == sorted(order):
             return scored
-        totals = accumulate((head[place].score.total for place in reversed(order)), max)
+        totals = accumulate((head[place].total for place in reversed(order)), max)
         ordered = [
-            head[place]._replace(score=head[place].score._replace(total=total))
+            head[place]._replace(total=total)
             for place, total in zip(reversed(order), totals, strict=True)
             if total
         ]
         ordered.reverse()
         compared = {entry.passage.key for entry in head}
         ordered += [entry for entry in scored[updates.COMPARED :] if entry.passage.key not in compared]
-        return sorted(ordered, key=lambda entry: -entry.score.total)
+        return sorted(ordered, key=lambda entry: -entry.total)
 
     def _find_followers(
         self,
@@ -256,9 +259,9 @@ class PassageScorer(NamedTuple):
         """
         if not (query.is_sentence and head):
             return []
-        least = _FOLLOWED * head[0].score.total
+        least = _FOLLOWED * head[0].total
         asked = query.asked
-        first = [entry.passage for entry in head[: updates.HEAD] if entry.score.total >= least]
+        first = [entry.passage for entry in head[: updates.HEAD] if entry.total >= least]
         rare = [[word for word in words if word not in asked] for words in rare_words.of(first)]
         missing = rare_words.select_missing(
             {word for words in rare for word in words}, [entry.passage for entry in head]
@@ -269,13 +272,11 @@ class PassageScorer(NamedTuple):
         keys = self.candidates.search_any(
             "record", wanted, question.allowed, _MOST_FOLLOWERS, category=question.isolated_category
         )
-        compared, known = (
-            {entry.passage.key for entry in head},
-            {entry.passage.key: entry for entry in scored},
-        )
+        compared = {entry.passage.key for entry in head}
+        known = {entry.passage.key: entry for entry in scored}
         return [
             known.get(passage.key)
-            or ScoredPassage(passage, FusedPassage(passage.key, 0.0, None, 0.0, None), _NO_SCORE)
+            or ScoredPassage(passage, FusedPassage(passage, 0.0, None, 0.0, None), _NO_SCORE, 0.0)
             for passage in self.store.passages(
                 "record", [key for key in dict.fromkeys(keys) if key not in compared]
             )
@@ -285,10 +286,6 @@ class PassageScorer(NamedTuple):
                 if words
             )
         ]
-
-
-def _get_order(entry: ScoredPassage) -> tuple[float, float, int]:
-    return -entry.score.total, -entry.passage.at, -entry.passage.key
 
 
 def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
@@ -302,14 +299,11 @@ def _build_wanted(subject: Searchable, query: ParsedQuery) -> CandidateQuery:
     )
 
 
-def _score(
-    entry: RankedPassage | FusedPassage, passage: Passage, now: float, weights: scoring.ScoringSettings
-) -> scoring.Score:
+def _score(relevance: float, passage: Passage, now: float, weights: scoring.ScoringSettings) -> scoring.Score:
     return scoring.score(
-        entry.relevance,
-        age_days=max(0.0, now - passage.at)
-        // 3_600
-        / 24,  # so that searches soon after another have equal scores
+        relevance,
+        # in hours, so that searches soon after another have equal scores
+        age_days=max(0.0, now - passage.at) // 3_600 / 24,
         importance=passage.importance,
         confidence=passage.confidence,
         kind=passage.kind,

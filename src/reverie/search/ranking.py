@@ -24,17 +24,19 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
-from operator import mul
+from functools import cache
+from itertools import pairwise
+from operator import attrgetter, mul
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reverie.domain.passage import Passage
 from reverie.domain.record import STANDING
 from reverie.domain.text.tokenizer import pack
 from reverie.search.dates import Closeness
-from reverie.search.query import ParsedQuery, QueryTerm
+from reverie.search.query import Alternative, ParsedQuery, QueryTerm
 
 USER = "user"
 ASSISTANT = "assistant"
@@ -131,6 +133,14 @@ class RankingSettings(NamedTuple):
 
 DEFAULTS = RankingSettings()
 
+_Hits = list[tuple[int, float]]
+"""The number of each matched word of the question with its frequency."""
+
+_Scored = tuple[_Hits, float, float, float]
+"""Matched words, what their frequencies are saturated with, their score, and the bonus for adjacent ones."""
+
+_get_place = attrgetter("thread", "position")
+
 
 class TermStatistics(NamedTuple):
     """Counts over everything that the caller's scope can see.
@@ -150,58 +160,95 @@ class TermStatistics(NamedTuple):
 
 
 class RankedPassage(NamedTuple):
-    """One candidate with the reason for its rank, which is computed on demand: most hits are never shown.
+    """One candidate with the parts of its score. What explains its rank is computed on demand: most hits are not shown.
+
+    Candidates are in the order of their first three fields, of which each has another key.
 
     Attributes:
+        score: The score.
+        at: Time of the passage.
         key: Key of the passage.
-        relevance: 0 to 1, comparable between questions; see `compute_relevance`.
-        share: The score as a share of the attainable one; 1 is a text of mean length with each word of the question
-            once.
-        reason: The scored candidate.
+        passage: The passage.
+        scale: Counts and weights of the question.
+        hits: The numbers of the words in it, each with its frequency.
+        norm: What frequencies are saturated with, by its length.
+        base: Score of the words, of a turn with those that it takes in of its neighbours.
+        pairs: Bonus for adjacent words.
+        date: Bonus for the date.
+        rule: Bonus for a rule.
+        taken: The frequencies of its words together with those of its neighbours; empty without any.
+        session: Bonus for the rest of the session.
+        speaker: Factor for the speaker.
+        form: Factor for the form.
+        short: Factor for a short turn.
     """
 
+    score: float
+    at: float
     key: int
-    relevance: float
-    share: float
-    reason: _Candidate
+    passage: Passage
+    scale: _Scale
+    hits: _Hits
+    norm: float
+    base: float
+    pairs: float
+    date: float
+    rule: float = 0.0
+    taken: Mapping[int, float] = MappingProxyType({})
+    session: float = 0.0
+    speaker: float = 1.0
+    form: float = 1.0
+    short: float = 1.0
+
+    @property
+    def share(self) -> float:
+        """The score as a share of that of a text of mean length with each word of the question once."""
+        return self.score / self.scale.attainable
+
+    @property
+    def relevance(self) -> float:
+        """0 to 1, comparable between questions; see `compute_relevance`."""
+        return compute_relevance(self.share * self.scale.evidence)
+
+    def _list_matched_terms(self) -> list[int]:
+        """Return the numbers of the words in it or its neighbours."""
+        return sorted(self.taken) if self.taken else [i for i, _ in self.hits]
 
     def list_matches(self) -> dict[str, str]:
         """Return the tokens of the question, or alternatives, in it or, for a turn, in its neighbours.
 
         Each has its token of the question.
         """
-        text, scale = self.reason.passage.terms, self.reason.scale
         matches = {}
-        for i in self.reason.list_matched_terms():
-            _, token, needle = scale.needles[i]
-            matches[token if needle in text else _find_alternative(scale.terms[i], text)] = token
+        for i in self._list_matched_terms():
+            term = self.scale.terms[i]
+            other = _find_alternative(term, self.passage.terms)
+            matches[other.token if other else term.token] = term.token
         return matches
 
     @property
     def coverage(self) -> float:
         """Share of the question's weight that the matched words and the date have; 0 to 1."""
-        scale, reason = self.reason.scale, self.reason
-        matched = sum(scale.weights[i] for i in reason.list_matched_terms()) + reason.date
-        return min(1.0, matched / scale.attainable)
+        matched = sum(self.scale.weights[i] for i in self._list_matched_terms()) + self.date
+        return min(1.0, matched / self.scale.attainable)
 
     @property
     def dated(self) -> float:
         """Share of the question's weight for its date; 0 to 1."""
-        return self.reason.date / self.reason.scale.attainable
+        return self.date / self.scale.attainable
 
     @property
     def is_literal(self) -> bool:
         """Whether it has a word of the question, or another form, spelling or part of one, or a date of it."""
-        terms, text = self.reason.scale.terms, self.reason.passage.terms
-        return self.reason.date > 0.0 or any(
-            _find_reason(terms[i], text) not in _OTHER_WORDS for i in self.reason.list_matched_terms()
-        )
+        terms = [self.scale.terms[i] for i in self._list_matched_terms()]
+        others = (_find_alternative(term, self.passage.terms) for term in terms)
+        return self.date > 0.0 or any(not other or other.reason not in _OTHER_WORDS for other in others)
 
     @property
     def rarest(self) -> int:
         """Number of passages with the rarest of its matched words."""
-        held = self.reason.scale.held
-        return min((held[i] for i in self.reason.list_matched_terms() if held[i]), default=sys.maxsize)
+        held = self.scale.held
+        return min((held[i] for i in self._list_matched_terms() if held[i]), default=sys.maxsize)
 
     @property
     def parts(self) -> dict[str, float]:
@@ -210,7 +257,20 @@ class RankedPassage(NamedTuple):
         They are `words`, `pairs`, `neighbours`, `session`, `date`, `rule`, and the negative parts `speaker`, `form`
         (asking, no time, no number) and `length`. Parts of 0 are left out.
         """
-        return self.reason.parts()
+        own = self.scale.words(self.hits, self.norm) if self.hits else 0.0
+        values = {
+            "words": own,
+            "pairs": self.pairs,
+            "neighbours": self.base - own,
+            "session": self.session,
+            "date": self.date,
+            "rule": self.rule,
+        }
+        total = sum(values.values())
+        for name, factor in (("speaker", self.speaker), ("form", self.form), ("length", self.short)):
+            values[name] = total * (factor - 1.0)
+            total *= factor
+        return {name: value / self.scale.attainable for name, value in values.items() if value}
 
 
 def idf(frequency: float, passages: int) -> float:
@@ -254,22 +314,12 @@ def rank(
     passages = {passage.key: passage for passage in matches}
     if not query:
         return []
-    records = [passage for passage in passages.values() if passage.thread is None]
-    scored: list[_Candidate] = []
-    if records:
-        scored += _score_records(_Scale(query, statistics, settings, turns=False), records)
-    if len(records) < len(passages):
-        turns = [passage for passage in passages.values() if passage.thread is not None]
-        scored += _score_turns(_Scale(query, statistics, settings, turns=True), turns)
-    scored.sort(key=lambda each: (each.score, each.passage.at, each.passage.key), reverse=True)
-    return [_to_ranked(candidate) for candidate in scored[:limit]]
-
-
-def _to_ranked(candidate: _Candidate) -> RankedPassage:
-    share = candidate.score / candidate.scale.attainable
-    return RankedPassage(
-        candidate.passage.key, compute_relevance(share * candidate.scale.evidence), share, candidate
-    )
+    scored: list[Any] = []  # tuples, of which the best become candidates
+    for is_turn, score in ((False, _score_records), (True, _score_turns)):
+        if some := [passage for passage in passages.values() if (passage.thread is not None) is is_turn]:
+            scored += score(_Scale(query, statistics, settings, turns=is_turn), some)
+    scored.sort(reverse=True)
+    return [RankedPassage(*each) for each in scored[:limit]]
 
 
 class _Scale:
@@ -334,15 +384,15 @@ class _Scale:
         self.flat = settings.k1 * (1.0 - settings.b)
         self.slope = settings.k1 * settings.b / mean
 
-    def hits(self, terms: str) -> list[tuple[int, float]]:
+    def hits(self, terms: str) -> _Hits:
         """Return the numbers of the words in a packed text, in order, each with its frequency."""
         present = self.wanted.intersection(terms.split())
-        if not present:
-            return []
+        return self.count(present, terms) if present else []
+
+    def count(self, present: frozenset[str], terms: str) -> _Hits:
+        """Return the same of a text that has some of the wanted tokens."""
         count_of = terms.count
-        hits: list[tuple[int, float]] = [
-            (i, count_of(needle)) for i, token, needle in self.needles if token in present
-        ]
+        hits: _Hits = [(i, count_of(needle)) for i, token, needle in self.needles if token in present]
         for token, places in self.joined:
             if token in present:
                 counts = dict(hits)
@@ -366,8 +416,14 @@ class _Scale:
             total += weights[i] * count / (count + norm)
         return total * self.saturated
 
-    def together(self, hits: Sequence[tuple[int, float]], terms: str, norm: float) -> float:
+    def score(self, hits: _Hits, terms: str, norm: float) -> _Scored:
+        """Return some counts, what they are saturated with, their score, and the bonus for adjacent words."""
+        return hits, norm, self.words(hits, norm), self.together(hits, terms, norm)
+
+    def together(self, hits: _Hits, terms: str, norm: float) -> float:
         """Return the bonus for adjacent words."""
+        if not self.pairs or len(hits) < 2:
+            return 0.0
         matched = {i for i, _ in hits}
         total = 0.0
         for left, right, needle, weight in self.pairs:
@@ -377,16 +433,11 @@ class _Scale:
         return total * self.saturated * self.settings.pair
 
 
-def _find_alternative(term: QueryTerm, text: str) -> str:
-    """Return the alternative for a term in a packed text; the term's own token if there is none."""
-    return next((other.token for other in term.alternatives if f" {other.token} " in text), term.token)
-
-
-def _find_reason(term: QueryTerm, text: str) -> str:
-    """Return the reason of the alternative for a term in a packed text; "" for the term itself."""
+def _find_alternative(term: QueryTerm, text: str) -> Alternative | None:
+    """Return the alternative that a packed text has for a term; None if it has the term itself, or neither."""
     if f" {term.token} " in text:
-        return ""
-    return next((other.reason for other in term.alternatives if f" {other.token} " in text), "")
+        return None
+    return next((other for other in term.alternatives if f" {other.token} " in text), None)
 
 
 def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int:
@@ -397,85 +448,41 @@ def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int
     return frequency(term.token, 0) or min(filter(None, others), default=0)
 
 
-class _Candidate:
-    """A passage with its score and the parts of it, for the explanation."""
-
-    __slots__ = (
-        "base", "date", "form", "hits", "matched", "norm", "pairs", "passage",
-        "rule", "scale", "score", "session", "short", "speaker", "taken",
-    )  # fmt: skip
-
-    def __init__(self, passage: Passage, scale: _Scale, hits: list[tuple[int, float]]) -> None:
-        self.passage = passage
-        self.scale = scale
-        # (number of the word, frequency) in its own text, and the same together with its neighbours
-        self.hits = hits
-        self.taken: dict[int, float] = {}
-        self.matched: list[int] | None = None
-        self.norm = self.base = self.pairs = self.session = self.date = self.rule = self.score = 0.0
-        self.speaker = self.form = self.short = 1.0
-
-    def list_matched_terms(self) -> list[int]:
-        """Return the numbers of the words in it or its neighbours."""
-        if self.matched is None:
-            self.matched = sorted(self.taken) if self.taken else [i for i, _ in self.hits]
-        return self.matched
-
-    def parts(self) -> dict[str, float]:
-        """Return the parts of the score by name, as shares of the attainable score."""
-        own = self.scale.words(self.hits, self.norm) if self.hits else 0.0
-        values = {
-            "words": own,
-            "pairs": self.pairs,
-            "neighbours": self.base - own,
-            "session": self.session,
-            "date": self.date,
-            "rule": self.rule,
-        }
-        total = sum(values.values())
-        for name, factor in (("speaker", self.speaker), ("form", self.form), ("length", self.short)):
-            values[name] = total * (factor - 1.0)
-            total *= factor
-        return {name: value / self.scale.attainable for name, value in values.items() if value}
-
-
-def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate]:
+def _score_records(scale: _Scale, records: Iterable[Passage]) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of the candidates among records: those with a match, or with a date of the question."""
     closeness = _build_closeness(scale, written=scale.settings.date_written)
     is_dated = bool(closeness)
-    scored = []
+    rule = scale.settings.rule * sum(scale.weights) if scale.query.is_request else 0.0
     for passage in records:
-        candidate = _Candidate(passage, scale, scale.hits(passage.terms))
+        hits = scale.hits(passage.terms)
         near, is_on = closeness.compute(passage) if is_dated else (0.0, False)
-        if candidate.hits:
-            candidate.norm = norm = scale.flat + scale.slope * passage.length
-            candidate.base = scale.words(candidate.hits, norm)
-            if scale.pairs and len(candidate.hits) > 1:
-                candidate.pairs = scale.together(candidate.hits, passage.terms, norm)
-            if passage.length > scale.long:
-                _rank_as_best_part(candidate)
-        elif not is_on:
+        if not (hits or is_on):
             continue
-        candidate.date = scale.dated * near
-        if scale.query.is_request and passage.kind in STANDING:
-            candidate.rule = scale.settings.rule * sum(scale.weights)
-        candidate.score = candidate.base + candidate.pairs + candidate.date + candidate.rule
-        scored.append(candidate)
-    return scored
+        norm = scale.flat + scale.slope * passage.length
+        found = scale.score(hits, passage.terms, norm)
+        if hits and passage.length > scale.long:
+            found = _find_best_part(scale, passage, found)
+        _, norm, base, pairs = found
+        date = scale.dated * near
+        bonus = rule if passage.kind in STANDING else 0.0
+        yield base + pairs + date + bonus, passage.at, passage.key, passage, scale, *found, date, bonus
 
 
-def _rank_as_best_part(candidate: _Candidate) -> None:
-    """Score a long record as its best part if that is better. A part counts as a text of twice the mean length."""
-    scale = candidate.scale
+def _find_best_part(scale: _Scale, passage: Passage, whole: _Scored) -> _Scored:
+    """Return the score of the best part of a long record if that is better.
+
+    A part counts as a text of twice the mean length.
+    """
     size = scale.settings.long // 2
     norm = scale.settings.k1 * (1.0 + scale.settings.b)
-    tokens = candidate.passage.terms.split()
+    tokens = passage.terms.split()
+    best = whole
     for start in range(0, max(1, len(tokens) - size // 2), size // 2):
         terms = pack(tokens[start : start + size])
-        hits = scale.hits(terms)
-        base = scale.words(hits, norm)
-        pairs = scale.together(hits, terms, norm) if scale.pairs and len(hits) > 1 else 0.0
-        if base + pairs > candidate.base + candidate.pairs:
-            candidate.hits, candidate.norm, candidate.base, candidate.pairs = hits, norm, base, pairs
+        part = scale.score(scale.hits(terms), terms, norm)
+        if part[2] + part[3] > best[2] + best[3]:
+            best = part
+    return best
 
 
 def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:
@@ -488,134 +495,169 @@ def _build_closeness(scale: _Scale, *, written: float = 1.0) -> Closeness:
     )
 
 
-_Hits = list[tuple[int, float]]
-
-
-def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
-    """Return the turns with a match in or near them, or with a date of the question; with their scores."""
+def _score_turns(scale: _Scale, turns: Iterable[Passage]) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of the candidates among turns: those with a match in or near them, or a date of the question."""
     settings = scale.settings
     closeness = _build_closeness(scale)
     is_dated = bool(closeness)
-    form = _Form(scale.query, turns, settings)
-    candidates, best = _add_neighbours(scale, turns, keeps_all=is_dated)
-    scored = []
-    for candidate in candidates:
-        passage = candidate.passage
-        near, is_on = closeness.compute(passage) if is_dated else (0.0, False)
-        if not passage.length or (not candidate.base and not is_on):
+    line = _line_up(turns, gap=max(len(settings.before), len(settings.after), 1))
+    judge_speaker = _Speakers(scale.query, line, settings).judge
+    judge_cues = cache(lambda cues: _judge_cues(scale.query, settings, cues))
+    matched, best = _match_turns(scale, line, keeps_all=is_dated)
+    for place, own, taken, norm, base, pairs in matched:
+        turn = line[place]
+        key, _, length, thread, _, speaker, at, cues = turn[:8]
+        near, is_on = closeness.compute(turn) if is_dated else (0.0, False)
+        if not length or not (base or is_on):
             continue  # a turn without tokens, or without any match, answers nothing
-        candidate.session = settings.session * best.get(passage.thread, 0.0)
-        candidate.date = scale.dated * near
-        form.judge(candidate)
-        total = candidate.base + candidate.pairs + candidate.session + candidate.date
-        candidate.score = total * candidate.speaker * candidate.form * candidate.short
-        scored.append(candidate)
-    return scored
+        session, date = settings.session * best.get(thread, 0.0), scale.dated * near
+        said = judge_speaker(place, speaker, thread, is_matched=bool(own))
+        shape, short = judge_cues(cues)
+        if length >= settings.enough:  # a long text has a question or no number by chance
+            shape = 1.0
+        score = (base + pairs + session + date) * said * shape * short
+        yield (
+            score,
+            at,
+            key,
+            turn,
+            scale,
+            own,
+            norm,
+            base,
+            pairs,
+            date,
+            0.0,
+            taken,
+            session,
+            said,
+            shape,
+            short,
+        )
 
 
-def _add_neighbours(
-    scale: _Scale, turns: Sequence[Passage], *, keeps_all: bool
-) -> tuple[list[_Candidate], dict[int | None, float]]:
-    """Return the turns with a match in or near them (or all), with base scores, and the best score of each session."""
-    settings = scale.settings
-    placed = sorted((turn.thread or 0, turn.position, turn) for turn in turns)
-    candidates = []
+def _line_up(turns: Iterable[Passage], *, gap: int) -> dict[int, Passage]:
+    """Return turns by their places in a line, in which a gap separates turns that do not follow each other."""
+    line = {}
+    place, following = -1, None
+    for turn in sorted(turns, key=_get_place):
+        at, position = turn[3:5]
+        place += 1 if (at, position) == following else 1 + gap
+        line[place], following = turn, (at, position + 1)
+    return line
+
+
+def _match_turns(
+    scale: _Scale, line: Mapping[int, Passage], *, keeps_all: bool
+) -> tuple[list[tuple[int, _Hits, dict[int, float], float, float, float]], dict[int | None, float]]:
+    """Return the turns with a match in or near them, or all, and the best score of each session.
+
+    Each turn by its place, with its own matches; those together with its neighbours' (empty without any); what they
+    are saturated with; the score of the words, and that of adjacent words.
+    """
+    settings, behind, ahead = scale.settings, len(scale.settings.before), len(scale.settings.after)
+    _, texts, lengths, threads, *_ = zip(*line.values(), strict=True)
+    end = max(line) + max(behind, ahead) + 1
+    sizes, rooms = [0] * end, [0] * end
+    for place, size in zip(line, lengths, strict=True):
+        sizes[place], rooms[place] = size, max(0, settings.enough - size)
+    present = map(scale.wanted.intersection, map(str.split, texts))
+    hits = {
+        place: scale.count(tokens, text)
+        for place, text, tokens in zip(line, texts, present, strict=True)
+        if tokens
+    }
+    taken = _take_in(settings, hits, sizes, rooms)
+    weights = (*settings.before[::-1], 0.0, *settings.after)  # of a turn's neighbours, and of the turn
+    flat, slope, share, longest = scale.flat, scale.slope, settings.taken_length, max(lengths)
+    matched = []
     best: dict[int | None, float] = {}
-    for _, run in groupby(enumerate(placed), lambda each: (each[1][0], each[1][1] - each[0])):
-        neighbours = [turn for _, (_, _, turn) in run]
-        hits = [scale.hits(turn.terms) for turn in neighbours]
-        gains = _take_in(settings, hits, [turn.length for turn in neighbours])
-        for passage, own, (taken, extra) in zip(neighbours, hits, gains, strict=True):
-            if not (own or taken or keeps_all):
-                continue
-            candidate = _Candidate(passage, scale, own)
-            candidates.append(candidate)
-            if taken:
-                for i, count in own:
-                    taken[i] = taken.get(i, 0.0) + count
-                candidate.taken = taken
-            candidate.norm = norm = scale.flat + scale.slope * (
-                passage.length + settings.taken_length * extra
-            )
-            candidate.base = scale.words(taken.items() if taken else own, norm)
-            if scale.pairs and len(own) > 1:
-                candidate.pairs = scale.together(own, passage.terms, norm)
-            score = candidate.base + candidate.pairs
-            if score > best.get(passage.thread, 0.0):
-                best[passage.thread] = score
-    return candidates, best
+    for place, size, thread in zip(line, lengths, threads, strict=True):
+        own, words = hits.get(place, []), taken.get(place)
+        if not (own or words or keeps_all):
+            continue
+        near: Sequence[float] = sizes[place - behind : place + ahead + 1]
+        if longest > (room := rooms[place]):
+            near = [each * min(1.0, room / (each or 1)) for each in near]
+        norm = flat + slope * (size + share * sum(map(mul, weights, near)))
+        pairs = 0.0
+        if own and words:
+            for i, count in own:
+                words[i] = words.get(i, 0.0) + count
+        base = scale.words(words.items() if words else own, norm)
+        if len(own) > 1:
+            pairs = scale.together(own, line[place].terms, norm)
+        if base + pairs > best.get(thread, 0.0):
+            best[thread] = base + pairs
+        matched.append((place, own, words or {}, norm, base, pairs))
+    return matched, best
 
 
 def _take_in(
-    settings: RankingSettings, hits: Sequence[_Hits], sizes: Sequence[int]
-) -> Iterator[tuple[dict[int, float], float]]:
-    """Yield the words that each turn of a run takes in of its neighbours, and their length with the same weights.
+    settings: RankingSettings, hits: Mapping[int, _Hits], sizes: Sequence[int], rooms: Sequence[int]
+) -> dict[int, dict[int, float]]:
+    """Return the words that turns take in of their neighbours, by the places in a line.
 
     Only the fitting fraction of a long neighbour is taken. So long neighbours do not dominate a short message, and a
     long message takes in nothing.
     """
-    weights = (*settings.before[::-1], 0.0, *settings.after)  # of a turn's neighbours, and of the turn
-    rooms = [max(0, settings.enough - size) for size in sizes]
-    taken: list[dict[int, float]] = [{} for _ in sizes]
-    for place, (counts, size) in enumerate(zip(hits, sizes, strict=True)):
-        for at, weight in enumerate(reversed(weights), place - len(settings.after)) if counts else ():
-            if 0 <= at < len(rooms) and (room := rooms[at]):
+    weights = (*settings.after[::-1], 0.0, *settings.before)  # of a turn for those around it, and for itself
+    taken: dict[int, dict[int, float]] = defaultdict(dict)
+    for place, counts in hits.items():
+        size = sizes[place]
+        for at, weight in enumerate(weights, place - len(settings.after)):
+            if room := rooms[at]:
                 share, words = weight if size <= room else weight * (room / size), taken[at]
                 for i, count in counts:
                     words[i] = words.get(i, 0.0) + share * count
-    padded, longest = [0] * len(settings.before) + [*sizes] + [0] * len(settings.after), max(sizes)
-    for at, (words, room) in enumerate(zip(taken, rooms, strict=True)):
+    most = settings.taken_most
+    for words in taken.values():
         for i, count in words.items():
-            words[i] = min(settings.taken_most, count)
-        near: Sequence[float] = padded[at : at + len(weights)]
-        if longest > room:
-            near = [size * min(1.0, room / (size or 1)) for size in near]
-        yield words, sum(map(mul, weights, near))
+            if count > most:
+                words[i] = most
+    return taken
 
 
-class _Form:
-    """Factors for the speaker and the form of turns."""
+class _Speakers:
+    """Factors for the speakers of turns."""
 
-    __slots__ = ("asker", "query", "settings", "short", "statements", "theirs")
+    __slots__ = ("_asker", "_line", "_named", "_settings", "_theirs")
 
-    def __init__(self, query: ParsedQuery, turns: Iterable[Passage], settings: RankingSettings) -> None:
-        self.query = query
-        self.settings = settings
+    def __init__(self, query: ParsedQuery, line: Mapping[int, Passage], settings: RankingSettings) -> None:
+        self._named = query.speakers
+        self._line = line
+        self._settings = settings
         # If no speaker is called "user", it is unknown who "I" is.
-        self.asker = query.first_person and any(passage.speaker == USER for passage in turns)
-        self.theirs = {passage.thread for passage in turns if passage.speaker in query.speakers}
-        self.statements = {
-            (passage.thread, passage.position)
-            for passage in turns
-            if passage.speaker == USER and "q" not in passage.cues
-        }
-        self.short = [1.0 - settings.short * math.exp(-count / settings.short_words) for count in range(100)]
+        self._asker = query.first_person and any(turn.speaker == USER for turn in line.values())
+        self._theirs = {turn.thread for turn in line.values() if turn.speaker in query.speakers}
 
-    def judge(self, candidate: _Candidate) -> None:
-        passage, query, settings = candidate.passage, self.query, self.settings
-        if query.speakers and passage.speaker not in query.speakers:
-            candidate.speaker = settings.other_speaker
-            if passage.thread not in self.theirs:
-                candidate.speaker *= settings.elsewhere
-        if self.asker and passage.speaker != USER:
-            candidate.speaker *= settings.not_the_user
-        if (
-            passage.speaker == ASSISTANT
-            and not candidate.hits
-            and (passage.thread, passage.position - 1) in self.statements
-        ):
-            candidate.speaker *= settings.reply
-        cues = passage.cues
-        if not cues[:2].isdecimal():  # none, or damaged
-            return
-        candidate.short = self.short[int(cues[:2])]
-        if passage.length >= settings.enough:  # a long text has a question or no number by chance
-            return
-        form = 1.0
-        if "q" in cues:
-            form = settings.asking
-        if query.wants_time and "t" not in cues:
-            form *= settings.no_time
-        if query.wants_number and "n" not in cues:
-            form *= settings.no_number
-        candidate.form = form
+    def judge(self, place: int, speaker: str, thread: int | None, *, is_matched: bool) -> float:
+        """Return the factor for the speaker of a turn that has a word of the question, or has none."""
+        settings, factor = self._settings, 1.0
+        if self._named and speaker not in self._named:
+            factor = (
+                settings.other_speaker
+                if thread in self._theirs
+                else settings.other_speaker * settings.elsewhere
+            )
+        if self._asker and speaker != USER:
+            factor *= settings.not_the_user
+        if speaker == ASSISTANT and not is_matched:
+            before = self._line.get(place - 1)
+            if before is not None and before.speaker == USER and "q" not in before.cues:
+                factor *= settings.reply
+        return factor
+
+
+def _judge_cues(query: ParsedQuery, settings: RankingSettings, cues: str) -> tuple[float, float]:
+    """Return the factors for the form of a turn that is not long, and for its content words."""
+    if not cues[:2].isdecimal():  # none, or damaged
+        return 1.0, 1.0
+    form = 1.0
+    if "q" in cues:
+        form = settings.asking
+    if query.wants_time and "t" not in cues:
+        form *= settings.no_time
+    if query.wants_number and "n" not in cues:
+        form *= settings.no_number
+    return form, 1.0 - settings.short * math.exp(-int(cues[:2]) / settings.short_words)

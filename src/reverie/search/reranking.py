@@ -17,7 +17,6 @@ from operator import mul
 from pkgutil import get_data
 from typing import NamedTuple
 
-from reverie.domain.passage import Passage
 from reverie.search.ranking import RankedPassage
 from reverie.search.scoring import Score
 
@@ -61,7 +60,7 @@ class RerankingSettings(NamedTuple):
     scale: float
 
 
-Candidate = tuple[Passage, RankedPassage, Score]
+Candidate = tuple[RankedPassage, Score]
 
 
 @cache
@@ -76,45 +75,45 @@ def compute_scores(candidates: Sequence[Candidate]) -> list[float]:
     settings = load_settings()
     measured = measure_candidates(candidates)
     if not measured:
-        return [score.total for _, _, score in candidates]
+        return [score.total for _, score in candidates]
     totals = (settings.constant + settings.scale * sum(map(mul, settings.weights, each)) for each in measured)
     scores = [1.0 / (1.0 + exp(-total)) for total in totals]
-    turns = [each for each in candidates if each[0].thread is not None]
-    whole = [(_WHOLE * sum(each.reason.scale.weights), each, score) for _, each, score in turns]
-    least = min((score.total for share, each, score in whole if _sum_literal(each) >= share), default=1.0)
+    turns = [(ranked, score.total) for ranked, score in candidates if ranked.passage.thread is not None]
+    share = _WHOLE * sum(turns[0][0].scale.weights) if turns else 0.0
+    least = min((total for ranked, total in turns if _sum_literal(ranked) >= share), default=1.0)
     return [
-        max(new, score.total) if passage.thread is not None and score.total >= least else new
-        for new, (passage, _, score) in zip(scores, candidates, strict=True)
+        max(new, score.total) if ranked.passage.thread is not None and score.total >= least else new
+        for new, (ranked, score) in zip(scores, candidates, strict=True)
     ]
 
 
 def _sum_literal(ranked: RankedPassage) -> float:
     """Return the weight of the words of the question that a passage itself has."""
-    weights = ranked.reason.scale.weights
-    return sum([weights[place] for place, count in ranked.reason.hits if count >= 1.0])
+    weights = ranked.scale.weights
+    return sum([weights[place] for place, count in ranked.hits if count >= 1.0])
 
 
 def measure_candidates(candidates: Sequence[Candidate]) -> list[Quantities]:
     """Return the quantities of candidates; none for records of a collection of long texts."""
     measured = []
-    for passage, ranked, score in candidates:
+    for ranked, score in candidates:
         before = log(score.total + _LEAST)
-        if passage.thread is not None:
+        if ranked.passage.thread is not None:
             measured.append(Quantities(before, message=1.0, message_score=before))
             continue
-        reason, scale = ranked.reason, ranked.reason.scale
+        scale = ranked.scale
         if scale.long > scale.settings.long:
             return []
         weights = scale.weights
         full = sum(weights) or 1.0
-        covered = sum([weights[place] * (count if count < 1.0 else 1.0) for place, count in reason.hits])
+        covered = sum([weights[place] * (count if count < 1.0 else 1.0) for place, count in ranked.hits])
         measured.append(
             Quantities(
                 before,
                 covered / full,
                 _sum_literal(ranked) / full,
-                reason.date / scale.attainable,
-                reason.rule / scale.attainable,
+                ranked.date / scale.attainable,
+                ranked.rule / scale.attainable,
             )
         )
     return measured

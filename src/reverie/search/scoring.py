@@ -131,8 +131,7 @@ def score(
         >>> fresh.total, round(apt.total, 2)
         (0.0, 0.44)
     """
-    fading = 1.0 if pinned else 0.5 ** (max(0.0, age_days) / settings.half_life)
-    recency = 0.5 if kind in TIMELESS else fading
+    recency = 0.5 if kind in TIMELESS else 1.0 if pinned else 0.5 ** (max(0.0, age_days) / settings.half_life)
     bonus = settings.kinds.get(kind, 0.0)
     mean = (
         settings.relevance * relevance

@@ -106,7 +106,7 @@ class HitBuilder(NamedTuple):
         Of equal texts in several scopes, the one of the first scope in the filter is taken. The successor of a hit
         precedes it if the question is about the present (`current`), and follows it if it is about the past (`past`).
         """
-        found: list[tuple[float, ScoredPassage, FoundValue]] = []
+        found: list[tuple[float, ScoredPassage, FoundValue, str]] = []
         ranks: dict[str, int] = {}
         places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
         step = question.limit + (_SPARE if len(places) < 2 else _SPARE_BESIDE_WIDER)
@@ -116,12 +116,13 @@ class HitBuilder(NamedTuple):
         is_ordered = len(places) < 2  # so that spare values are read only if some of the others fall away
         first = question.limit if is_ordered and not question.exclude else step
         for start, stop in pairwise(sorted({first, *range(0, len(scored) + step, step)})):
-            batch = [entry for entry in scored[start:stop] if entry.score.total >= question.min_score]
+            batch = [entry for entry in scored[start:stop] if entry.total >= question.min_score]
             for entry, value in zip(batch, self._load_values(subject, batch), strict=True):
                 if value is None or not is_allowed(question, value):
                     continue
-                score = entry.score.total
+                score, note = entry.total, ""
                 if updates.is_not_holding(value, now):
+                    note = "does not hold now: it did before, or will later"
                     score *= share_of_ended
                     ended = current or past
                     is_ordered = False
@@ -130,13 +131,15 @@ class HitBuilder(NamedTuple):
                 text = value.id if isinstance(value, Turn) else normalize_words(value.content)
                 if question.repeats or text not in ranks:
                     ranks[text] = len(found)
-                    found.append((score, entry, value))
+                    found.append((score, entry, value, note))
                 elif rank_scope(value, places) < rank_scope(found[ranks[text]][2], places):
-                    found[ranks[text]] = score, entry, value
+                    found[ranks[text]] = score, entry, value, note
             if len(batch) < stop - start or (len(found) >= question.limit and (is_ordered or stop >= step)):
                 break
         found.sort(key=lambda one: -one[0])
-        hits = [_build_hit(*one, now) for one in found]
+        hits = [
+            wrap_value(value, defer_explanation(entry, note), score) for score, entry, value, note in found
+        ]
         if ended and now is not None:
             hits = self._order_ended(hits, question, now, past=past)
         if len(places) > 1:
@@ -219,11 +222,6 @@ def _raise_members(hits: Sequence[Hit], category: str, least: float) -> list[Hit
         for hit in hits
     ]
     return sorted(raised, key=lambda hit: -hit.score)
-
-
-def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datetime | None) -> Hit:
-    note = "does not hold now: it did before, or will later" if updates.is_not_holding(value, now) else ""
-    return wrap_value(value, defer_explanation(entry, note), score)
 
 
 POOL = 24
@@ -482,7 +480,7 @@ class Searcher:
                 hits = [hit for hit in hits if not self._is_over(hit)]
             if folds:
                 hits = self._builder.fold(hits, question)[: question.limit]
-            exhausted = not full or not scored or scored[-1].score.total < question.min_score
+            exhausted = not full or not scored or scored[-1].total < question.min_score
             if len(hits) >= question.limit or exhausted or pool >= _LARGEST_POOL:
                 return hits
             pool = min(4 * pool, _LARGEST_POOL)
