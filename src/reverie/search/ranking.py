@@ -577,7 +577,7 @@ def _match_turns(
         if not (own or words or keeps_all):
             continue
         near: Sequence[float] = sizes[place - behind : place + ahead + 1]
-        if longest > (room := rooms[place]):
+        if longest > (room := rooms[place]) and max(near) > room:
             near = [each * min(1.0, room / (each or 1)) for each in near]
         norm = flat + slope * (size + share * sum(map(mul, weights, near)))
         pairs = 0.0
