@@ -14,10 +14,10 @@ import re
 import struct
 import zlib
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, time, tzinfo
 from functools import cache, lru_cache
-from itertools import combinations_with_replacement, groupby, repeat, starmap
+from itertools import combinations_with_replacement, groupby, starmap
 from math import exp, log, sqrt
 from operator import itemgetter, mul
 from types import MappingProxyType
@@ -196,7 +196,7 @@ def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
     and numbers it has, whether the writer is in it, and the products of four of these.
     """
     classes, worth = chances.classes, chances.worth
-    words, forms = _split_words(text)
+    _, forms, own, *_ = zip(*_read_words(text), strict=True)
     kept = log((worth + 1e-9) / (1 - worth + 1e-9))
     passing = log(classes["request"] + classes["other"] + 0.001)
     sure = sum(classes[name] for name in _STANDING_CLASSES)
@@ -204,7 +204,7 @@ def list_signs(text: str, chances: Chances) -> tuple[float, ...]:
     size, names = log(1 + chances.size), min(4, forms.count("X") + forms.count("#"))
     likely = (log(classes[name] + 0.001) for name in CLASSES)
     pairs = combinations_with_replacement((kept, passing, size, names), 2)
-    return 1.0, kept, passing, standing, size, names, _has_writer(words), *likely, *starmap(mul, pairs)
+    return 1.0, kept, passing, standing, size, names, True in own, *likely, *starmap(mul, pairs)
 
 
 def _describe(name: str, chance: float) -> tuple[Kind, str]:
@@ -267,6 +267,7 @@ _OWN_WORDS = frozenset(_WORDS["own"])
 """Words by which the writer speaks of himself."""
 
 _OWN_SIGN = defer_regex("[我咱私僕俺]|わたし")
+_WORD_RUN, _FORM_RUN = zlib.crc32(b"w"), zlib.crc32(b"f")
 _SPACED, _UNSPACED = (zlib.crc32(b"l "), (4,)), (zlib.crc32(b"u "), (1, 2, 3))
 """The sum with which sums of pieces begin, and the letters of pieces, for scripts with and without spaces."""
 
@@ -312,67 +313,71 @@ def find_places(text: str) -> set[int]:
 
     The form of a function word or mark is the word itself, that of another word its capital, that of a number `#`.
     """
-    words, forms = _split_words(text)
+    words, forms, own, found, parts, part_sums, form_parts, form_sums = zip(*_read_words(text), strict=True)
     # Whether the writer is in it, and how it begins: such as with a name and a verb in the third person.
-    is_own = _has_writer(words)
-    second = f"x{words[1][-1]}" if forms[1:2] == ["x"] else "".join(forms[1:2])
+    is_own, (first, second) = True in own, (*forms[1:-1], "", "")[:2]
     whole = (
         f"p {is_own}",
-        f"p {is_own} {forms[0] if forms else ''} {second}",
-        f"n {min(8, len(words) // 3)}",
+        f"p {is_own} {first} {f'x{words[2][-1]}' if second == 'x' else second}",
+        f"n {min(8, (len(words) - 2) // 3)}",
     )
     sums = [zlib.crc32(_encode(each)) for each in whole]
-    sums += [*_hash_runs("w", words, 2), *_hash_runs("f", forms, 3)]
+    sums += [*_hash_runs(parts, part_sums, 2), *_hash_runs(form_parts, form_sums, 3)]
     places = {each % PLACES for each in sums}
-    places.update(*map(_hash_pieces, words))
+    places.update(*found)
     return places
 
 
-def _has_writer(words: list[str]) -> bool:
-    is_own = not _OWN_WORDS.isdisjoint([word.partition("'")[0] for word in words])
-    return is_own or _OWN_SIGN.search(" ".join(words)) is not None
+_Word = tuple[str, str, bool, list[int], bytes, int, bytes, int]
 
 
-def _split_words(text: str) -> tuple[list[str], list[str]]:
-    """Return the words of a sentence in small letters, and their forms."""
+def _read_words(text: str) -> list[_Word]:
+    """Return the words of a sentence between `^` and `$`."""
     text = text[:LONGEST]
     if user := _USER.match(text):
         text = _WORDS["as_owner"].get(user[1].lower().strip(), "I ") + text[user.end() :]
     tokens = _TOKEN.findall(text)
-    # No token has white space in it.
-    lower = " ".join(tokens).lower().split() if text.isascii() else map(fold_text, tokens)
-    words = ["#" if word[0].isdigit() else word for word in lower]
-    function_words = list_function_words()
-    forms = [
-        word
-        if word in function_words or not word[0].isalpha()
-        else ("X" if place and token[0].isupper() else "x")
-        for place, (token, word) in enumerate(zip(tokens, words, strict=True))
-    ]
-    return words, forms
+    first = [_read_word(token, True) for token in tokens[:1]]
+    return [_read_word("^"), *first, *map(_read_word, tokens[1:]), _read_word("$")]
+
+
+@lru_cache(maxsize=8_192)  # most words of a sentence were in an earlier one
+def _read_word(token: str, is_first: bool = False) -> _Word:
+    """Return a word in small letters, its form, whether the writer speaks of himself by it, and their places.
+
+    Then follow the word as a part of runs with the sum of the run of it alone, and the same of its form.
+    """
+    word = "#" if (folded := fold_text(token))[0].isdigit() else folded
+    is_function_word = word in list_function_words() or not word[0].isalpha()
+    form = word if is_function_word else "X" if token[0].isupper() and not is_first else "x"
+    is_own = word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) is not None
+    part, form_part = _encode(f" {word}"), _encode(f" {form}")
+    sums = zlib.crc32(part, _WORD_RUN), zlib.crc32(form_part, _FORM_RUN)
+    places = [each % PLACES for each in (*sums, *_sum_pieces(word))]
+    return word, form, is_own, places, part, sums[0], form_part, sums[1]
 
 
 def _encode(feature: str) -> bytes:
     return feature.encode("utf-8", "surrogatepass")
 
 
-def _hash_runs(kind: str, items: list[str], longest: int) -> list[int]:
-    """Return the sums of the runs of up to `longest` items; each continues the sum of the run before it."""
-    parts = _encode("\n ".join((" ^", *items, "$"))).split(b"\n")
+def _hash_runs(parts: Sequence[bytes], sums: Sequence[int], longest: int) -> list[int]:
+    """Return the sums of the runs of 2 to `longest` parts; each continues the sum of the run before it."""
     found: list[int] = []
-    sums: Iterable[int] = repeat(zlib.crc32(kind.encode()))
-    for start in range(longest):
+    for start in range(1, longest):
         sums = [*map(zlib.crc32, parts[start:], sums)]
         found += sums
     return found
 
 
-@lru_cache(maxsize=8_192)  # most words of a sentence were in an earlier one
-def _hash_pieces(word: str) -> list[int]:
+def _sum_pieces(word: str) -> list[int]:
     bounded = f"<{word}>"
-    total, sizes = _SPACED if word.isascii() or not _UNSPACED_LETTER.search(word) else _UNSPACED
+    if word.isascii():
+        data, total = _encode(bounded), _SPACED[0]
+        return [zlib.crc32(data[start : start + 4], total) for start in range(len(data) - 3)]
+    total, sizes = _UNSPACED if _UNSPACED_LETTER.search(word) else _SPACED
     pieces = [bounded[start : start + size] for size in sizes for start in range(len(bounded) - size + 1)]
-    return [zlib.crc32(each, total) % PLACES for each in map(_encode, pieces)]
+    return [zlib.crc32(each, total) for each in map(_encode, pieces)]
 
 
 @cache
