@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -370,11 +371,18 @@ _BATCH = 256
 class StoreConnections(Protocol):
     """Connections of a store to its database. Safe to use from several threads."""
 
+    _thread: threading.local  # its `view` is the state that the thread sees
+
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query, from the state that this thread sees."""
 
     def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return the rows of a query from the present state, which may be newer than the one that this thread sees."""
+        view, self._thread.view = getattr(self._thread, "view", None), None
+        try:
+            return self.rows(sql, values)
+        finally:
+            self._thread.view = view
 
     def sequence(self) -> int:
         """Return the number of the newest journal row that this thread sees; 0 if there is none."""

@@ -10,7 +10,6 @@ import json
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from json.encoder import encode_basestring
 from operator import attrgetter
 from types import MappingProxyType, NoneType
@@ -179,14 +178,18 @@ _TOOL_CALLS = ColumnType(
 # -- tables --------------------------------------------------------------------------------------------
 
 
+_LEFT_OUT = {"layer", "origin", "confidence", "importance", "last_seen_at", "refs", "tool_calls", "metadata"}
+"""Columns that SQLite has as NULL where they hold what they most often do. The others are in its indexes, or short."""
+
+
 class Column(NamedTuple):
     """Column of a table.
 
     Attributes:
         name: Its name in SQL.
         form: How the field stands in it.
-        usual: What it holds where the journal leaves it out. Part of the format: never to be changed.
-        copies: Name of the column that has the same where the journal leaves it out; empty for none.
+        usual: What it holds where the journal or SQLite leaves it out. Part of the format: never to be changed.
+        copies: Name of the column that has the same where they leave it out; empty for none.
         field: The field of the value; empty if it has the name of the column.
     """
 
@@ -261,32 +264,46 @@ class TableCodec(RowCodec[T]):
     Attributes:
         subject: Which kind of thing it keeps.
         name: Its name in SQL.
+        source: The tables from which SQLite selects `selected`.
+        expressions: The columns as SQLite selects them, by name; a turn has the key of its session.
+        selected: All of these.
+        derived: Names of the columns of SQLite beside those of the value, which follow from it.
     """
 
     def __init__(self, kind: type[T], columns: tuple[Column, ...], subject: Subject, name: str) -> None:
         super().__init__(kind, columns)
         self.subject = subject
         self.name = name
+        joined = " JOIN sessions ON sessions.key = it.session" if subject == "turn" else ""
+        self.source = f"{name} AS it{joined}"
+        self.derived = ("fingerprint", "checksum") if subject == "record" else ("checksum",)
+        self.expressions: dict[str, str] = {}
+        self._left_out: list[tuple[int, Any, int]] = []
+        for place, each in enumerate(columns):
+            expression = "sessions.id" if each.name == "session" else f"it.{each.name}"
+            if each.name in _LEFT_OUT and (each.copies or each.usual is not None):
+                usual = f"it.{each.copies}" if each.copies else repr(each.usual)
+                expression = f"coalesce({expression}, {usual})"
+                self._left_out.append((place, each.usual, self.names.index(each.copies or "id")))
+            self.expressions[each.name] = expression
+        self.selected = ", ".join(self.expressions.values())
 
-    @cached_property
-    def source(self) -> str:
-        """The tables from which SQLite selects `selected`."""
-        return f"{self.name} AS it" + (" JOIN sessions ON sessions.key = it.session" if self is TURNS else "")
+    def shorten(self, row: Row) -> Row:
+        """Return a row as SQLite has it: with NULL where some columns hold what they most often do."""
+        short = list(row)
+        for place, usual, copied in self._left_out:
+            if row[place] == (row[copied] if copied else usual):
+                short[place] = None
+        return tuple(short)
 
-    @cached_property
-    def selected(self) -> str:
-        """The columns as SQLite selects them; a turn has the key of its session."""
-        return ", ".join("sessions.id" if name == "session" else f"it.{name}" for name in self.names)
-
-    @cached_property
-    def derived(self) -> tuple[str, ...]:
-        """Names of the columns of SQLite beside those of the value, which follow from it."""
-        return ("fingerprint", "checksum") if self is RECORDS else ("checksum",)
+    def complete(self, columns: Mapping[str, Any]) -> Row:
+        """Return a row of columns by name, in which those are missing that hold what they most often do."""
+        return tuple([columns.get(each.name, columns.get(each.copies, each.usual)) for each in self.columns])
 
     def derive(self, value: T, row: Row) -> Row:
         """Return the columns that follow from a value and its row."""
         checksum = compute_checksum(row)
-        return (value.fingerprint, checksum) if isinstance(value, Record) else (checksum,)
+        return (bytes.fromhex(value.fingerprint), checksum) if isinstance(value, Record) else (checksum,)
 
 
 def compute_checksum(row: Row) -> int:
@@ -438,11 +455,7 @@ def to_document(table: TableCodec[Any], row: Sequence[Any]) -> str:
 def from_document(table: TableCodec[T], document: str) -> T:
     """Return the value that `to_document` wrote, now or in an earlier version; raise `UnreadableRow`."""
     try:
-        columns = json.loads(document)
-        row = [
-            columns.get(each.name, columns.get(each.copies) if each.copies else each.usual)
-            for each in table.columns
-        ]
+        row = table.complete(json.loads(document))
     except (ValueError, AttributeError, RecursionError, TypeError):
         raise UnreadableRow("its JSON cannot be read") from None
     return table.decode(row)

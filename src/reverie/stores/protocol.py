@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, Value
@@ -249,16 +250,13 @@ class Store(Queries):
     def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
         """Return the live records with one of these scopes and fingerprints, in any order."""
         found: list[Record] = []
-        for start in range(0, len(marks), _CHUNK):
-            some = marks[start : start + _CHUNK]
-            where = self._where("records")
-            where.add("it.archived_at IS NULL")
-            if len(some) == 1:
-                where.add("it.fingerprint = ? AND it.scope = ?", *reversed(some[0]))
-            else:
-                pairs = ", ".join(["(?, ?)"] * len(some))
-                where.add(f"(it.scope, it.fingerprint) IN (VALUES {pairs})", *chain.from_iterable(some))
-            found += self._select("record", where, "it.key")
+        for scope, group in groupby(sorted(marks), key=itemgetter(0)):
+            fingerprints = [fingerprint for _, fingerprint in group]
+            for start in range(0, len(fingerprints), _CHUNK):
+                where = self._where("records")
+                where.add("it.archived_at IS NULL AND it.scope = ?", scope)
+                where.add_any("it.fingerprint", fingerprints[start : start + _CHUNK])
+                found += self._select("record", where, "it.key")
         return found
 
     def find(

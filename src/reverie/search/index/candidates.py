@@ -59,13 +59,9 @@ def compute_rarities(
         frequencies: Number of these passages with each word.
     """
     rarities: list[tuple[Among, str, float]] = [
-        (
-            "words",
-            word,
-            weight * log(1 + max(0, passages - frequencies[word] + 0.5) / (frequencies[word] + 0.5)),
-        )
+        ("words", word, weight * log(1 + max(0, passages - held + 0.5) / (held + 0.5)))
         for word, weight in query.words
-        if frequencies[word]
+        if (held := frequencies[word])
     ]
     rarities += [("dates", token, weight * log(1 + passages)) for token, weight in query.dates]
     rarities += [("speakers", token, weight * log(1 + passages)) for token, weight in query.speakers]

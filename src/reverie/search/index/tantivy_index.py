@@ -333,9 +333,8 @@ class TantivyIndex:
         most = self._searcher.doc_freq(field, word)
         if not most or (scopes is None and category is None and self._exact):
             return most
-        if scopes is None:
-            return self._count_cached(subject, word, None, category)
-        return sum(self._count_cached(subject, word, scope, category) for scope in set(scopes))
+        parts = [None] if scopes is None else set(scopes)
+        return sum(self._count_cached(subject, word, scope, category) for scope in parts)
 
     def _count_cached(self, subject: Searchable, word: str, scope: str | None, category: str | None) -> int:
         """Return the number of live passages with a word, in one scope or (None) in all, from a cache."""

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary, finalize
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.text.validation import validate_text
-from reverie.stores.base import NestedChange
+from reverie.stores.base import NestedChange, StoreConnections
 from reverie.stores.forks import ForkSafeLock
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _allow_preparing(connection: psycopg.Connection) -> None:
 # -- the connections of a store ------------------------------------------------------------------------
 
 
-class PostgresConnections:
+class PostgresConnections(StoreConnections):
     """Connections of one store to its database. Safe to use from several threads and across forks.
 
     Args:
@@ -362,14 +362,6 @@ class PostgresConnections:
             return found
 
         return self._repeat(read)
-
-    def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a query of the present state, which may be newer than the one that this thread sees."""
-        view, self._thread.view = self.view, None
-        try:
-            return self.rows(sql, values)
-        finally:
-            self._thread.view = view
 
     def sequence(self) -> int:
         """Return the number of the newest journal row that this thread sees; 0 if there is none."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
-from reverie.stores.base import NestedChange
+from reverie.stores.base import NestedChange, StoreConnections
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, enter, leave, using_connections
 from reverie.stores.sqlite.reading import CASEFOLD, build_uri, translate_error
@@ -82,7 +82,7 @@ class View:
         self.sequence: int | None = None
 
 
-class Connections:
+class Connections(StoreConnections):
     """Connections to one file.
 
     Args:
@@ -131,14 +131,6 @@ class Connections:
         if view is not None:
             view.sequence = sequence
         return sequence
-
-    def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return all rows of a query of the present state, which may be newer than the one that this thread sees."""
-        view, self._thread.view = self.view, None
-        try:
-            return self.rows(sql, values)
-        finally:
-            self._thread.view = view
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query."""

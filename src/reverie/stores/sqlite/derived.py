@@ -217,9 +217,8 @@ class DerivedDatabase:
             else:
                 sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({build_placeholders(len(some))})"
                 rows = self._read(store, sql, (SEARCHABLE.index(subject), *some))
-                found |= {
-                    row[0]: tuple.__new__(Passage, row) for row in rows
-                }  # in a third of the time of `_make`
+                # In a third of the time of `_make`.
+                found |= {row[0]: tuple.__new__(Passage, row) for row in rows}
         return list(found.values())
 
     def read_changes(self, store: Store, after: int) -> tuple[int, Changes] | None:

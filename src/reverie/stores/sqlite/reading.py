@@ -32,6 +32,7 @@ from reverie.domain.record import Record
 from reverie.stores.base import Conditions, build_placeholders
 from reverie.stores.codec import (
     IN_ROW,
+    RECORDS,
     TABLES,
     Row,
     TableCodec,
@@ -263,7 +264,9 @@ class SQLiteConditions(Conditions):
 
         The last is repeated up to the next power of two, so that SQLite prepares a dozen statements, not a thousand.
         """
-        padded = pad_values(wanted)
+        if column == "it.fingerprint":
+            wanted = [bytes.fromhex(each) for each in wanted]
+        padded, column = pad_values(wanted), RECORDS.expressions.get(column.removeprefix("it."), column)
         self.add(f"{column} IN ({build_placeholders(len(padded))})", *padded)
 
     def add_tags(self, tags: Sequence[str]) -> None:

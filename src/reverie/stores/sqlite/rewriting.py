@@ -47,6 +47,7 @@ from reverie.stores.codec import (
     TURNS,
     TableCodec,
     UnreadableRow,
+    compute_checksum,
     decode_value,
     encode_value,
     find_ids,
@@ -202,8 +203,8 @@ def _fits(name: str, row: Mapping[str, Any]) -> bool:
             return types == [str]
         case "entries":
             return _decode_entry(row) is not None
-    table = next((table for table in TABLES.values() if table.name == name), None)
-    return table is not None and _decode_row(table, row, {row.get("session"): "unknown"}) is not None
+    sessions = {row.get("session"): "unknown"}
+    return any(_decode_row(table, row, sessions) for table in TABLES.values() if table.name == name)
 
 
 def _is_entry(row: Mapping[str, Any]) -> bool:
@@ -226,11 +227,11 @@ def _decode_entry(row: Mapping[str, Any]) -> Entry | None:
 
 def _decode_row(table: TableCodec[Any], row: Mapping[str, Any], sessions: Mapping[Any, str]) -> Value | None:
     """Return the value of a row; None if it cannot be read or is not valid."""
-    columns = {column.name: row.get(column.name, column.usual) for column in table.columns}
+    columns = {name: value for name, value in row.items() if value is not None}
     if table is TURNS:
-        columns["session"] = sessions.get(columns["session"])
+        columns["session"] = sessions.get(columns.get("session"))
     try:
-        return validate_value(table.decode(list(columns.values())))
+        return validate_value(table.decode(table.complete(columns)))
     except (UnreadableRow, InvalidInput):
         return None
 
@@ -374,9 +375,8 @@ class _Content:
                 value = _decode_row(table, row, sessions)
                 if value is None or row["key"] <= 0:
                     continue
-                derived = zip(table.derived, table.derive(value, table.encode(value)), strict=True)
-                # Earlier versions have no checksum.
-                is_trusted = all(row.get(name, expected) == expected for name, expected in derived)
+                expected = compute_checksum(table.encode(value))
+                is_trusted = row.get("checksum", expected) == expected  # earlier versions have none
                 things.setdefault(row["key"], _Thing(self._move_fields(value), is_trusted))
                 if table is SESSIONS:
                     sessions[row["key"]] = value.id

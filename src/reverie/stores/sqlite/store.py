@@ -1,7 +1,7 @@
 """Embedded SQLite store with a journal: many readers, many processes, no server.
 
 Standard library only. A commit is acknowledged when it is on the disk (write-ahead log, `synchronous=FULL`).
-`migrations` has the tables, and the reasons for their form.
+`tables.sql` has the tables, and the reasons for their form.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
 -- * A table of tags: one more page for most commits, in exchange for quicker finding of rare tags. The tags
 --   stand in `records_newest` instead, so a filter by any of its columns walks that index alone (7 ms for all
 --   of 100,000) and stops at its limit (0.1 ms); counting the tags takes 70 ms instead of 30.
--- * An index each for category, scope, kind, archived: the same.
+-- * An index each for scope, kind, archived: the same.
+-- * An index of `journal` by time: the last entry before a time is found from the end, and counts by hour are seldom asked.
 -- * An index of `journal` by id: a random page for every commit of anything. A thing's first journal row is
 --   found by its key, which *is* that row's number; later rows are in `journal_changes`, which a creation
 --   does not touch; `gone` remembers the keys of ids that were deleted.
@@ -36,29 +37,29 @@ CREATE TABLE journal (
 );
 
 CREATE INDEX journal_changes ON journal (key) WHERE key <> sequence;
--- A past state is found by its time without reading the journal; the index is appended to, at one page a commit.
-CREATE INDEX journal_times ON journal (at);
 CREATE TABLE gone (id TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (id, key)) WITHOUT ROWID;
 -- Which value names the id of another in any version: an erasure finds by it what was made from the erased. Most saves
 -- name nothing, and touch no page of it. Rows stay until the value that cites is erased.
 CREATE TABLE citations (cited TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (cited, key)) WITHOUT ROWID;
 CREATE INDEX citations_key ON citations (key);
 
+-- Columns that may be NULL for what they most often hold: see `codec.TableCodec.shorten`. Rejected: scopes and categories
+-- as numbers of names. A lost page of names would take the scopes of all records.
 CREATE TABLE records (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
     scope TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
     kind TEXT NOT NULL,
-    layer TEXT NOT NULL,
-    origin TEXT NOT NULL,
+    layer TEXT,
+    origin TEXT,
     category TEXT,
     pinned INTEGER NOT NULL,
-    confidence REAL NOT NULL,
-    importance REAL NOT NULL,
+    confidence REAL,
+    importance REAL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
-    last_seen_at INTEGER NOT NULL,
+    last_seen_at INTEGER,
     seen_count INTEGER NOT NULL,
     valid_from INTEGER,
     valid_to INTEGER,
@@ -66,10 +67,10 @@ CREATE TABLE records (
     archived_at INTEGER,
     content TEXT NOT NULL,
     tags TEXT NOT NULL,
-    refs TEXT NOT NULL,
+    refs TEXT,
     source TEXT NOT NULL,
     archive_reason TEXT NOT NULL,
-    metadata TEXT NOT NULL,
+    metadata TEXT,
     parts TEXT,
     draft INTEGER,
     item_key TEXT,
@@ -87,7 +88,7 @@ CREATE TABLE records (
 
 CREATE UNIQUE INDEX records_id ON records (id);
 CREATE UNIQUE INDEX records_live ON records (fingerprint, scope) WHERE archived_at IS NULL;
-CREATE INDEX records_newest ON records (updated_at, archived_at, scope, category, kind, tags);
+CREATE INDEX records_newest ON records (updated_at, archived_at, scope, expires_at, kind, tags);
 -- Lists and counts of a category are read from this index alone.
 CREATE INDEX records_category ON records (category, scope, archived_at, expires_at, updated_at) WHERE category IS NOT NULL;
 -- Headlines are few: their index is not touched when another record is written.
@@ -117,9 +118,9 @@ CREATE TABLE turns (
     scope TEXT NOT NULL,
     speaker TEXT NOT NULL,
     content TEXT NOT NULL,
-    tool_calls TEXT NOT NULL,
+    tool_calls TEXT,
     tool_call_id TEXT NOT NULL,
-    metadata TEXT NOT NULL,
+    metadata TEXT,
     checksum INTEGER
 );
 

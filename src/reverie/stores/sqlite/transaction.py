@@ -233,7 +233,7 @@ class WriteTransaction:
         assert edit.after is not None
         row = self._resolve_session_key(edit.table, edit.after)
         with self._translating(edit):
-            self._file.execute(_INSERT[edit.table.subject], (key, *row))
+            self._file.execute(_INSERT[edit.table.subject], (key, *edit.table.shorten(row)))
         self._note_place(edit.table, row)
         if edit.table is SESSIONS:
             self._sessions[edit.edit.id] = key
@@ -261,8 +261,8 @@ class WriteTransaction:
         table = edit.table
         row = self._resolve_session_key(table, edit.after)
         # Only what differs: SQLite takes every index that has a named column apart and puts it together again.
-        names = (*table.names, *table.derived)
-        changed = {name: new for name, new, old in zip(names, row, stored, strict=True) if new != old}
+        columns = zip((*table.names, *table.derived), table.shorten(row), table.shorten(stored), strict=True)
+        changed = {name: new for name, new, old in columns if new != old}
         if changed:
             assignments = ", ".join(f"{name} = ?" for name in changed)
             with self._translating(edit):
@@ -334,7 +334,7 @@ class WriteTransaction:
         if isinstance(value, Record):
             found = self._file.execute(
                 "SELECT id FROM records WHERE scope = ? AND fingerprint = ? AND archived_at IS NULL",
-                (value.scope, value.fingerprint),
+                (value.scope, bytes.fromhex(value.fingerprint)),
             ).fetchone()
             if found:
                 return build_conflict("same words", id=value.id, other=found[0])
