@@ -209,10 +209,10 @@ def test_a_copied_line_is_no_second_record(folder: EditedFolder) -> None:
 
 def test_a_known_text_with_a_new_tag_gives_its_record_the_tag(folder: EditedFolder) -> None:
     folder.add(make_note(1, tags=("a",)))
-    folder.write("memory/records/other.md", "- Record 1. #b 📌\n")
-    assert [edit.what for edit in folder.sync().taken] == ["changed"]
-    assert (folder.record(1).tags, folder.record(1).pinned) == (("a", "b"), True)
-    assert not folder.path("memory/records/other.md").exists()
+    folder.write("memory/records/other.md", "- Record 1. #b 📌\n- Record 1. #c\n- New #x\n- New #y\n")
+    assert sorted(edit.what for edit in folder.sync().taken) == ["added", "changed"]
+    assert (folder.record(1).tags, folder.record(1).pinned) == (("a", "b", "c"), True)
+    assert "- New #x #y <!--" in folder.read("memory/records/other.md")
     folder.assert_settled()
 
 

@@ -62,7 +62,7 @@ class _RecordFile:
         conflicts: Those of them that collide with changes of the program.
         rows: What the page has after the import, by id.
         held: What is wrong with the other lines.
-        texts: What its changes say, by scope and fingerprint.
+        texts: The records of its changes, by scope and fingerprint.
     """
 
     file: ChangedFile
@@ -71,7 +71,7 @@ class _RecordFile:
     conflicts: list[MergeConflict] = field(default_factory=list)
     rows: dict[str, str] = field(default_factory=dict)
     held: list[str] = field(default_factory=list)
-    texts: set[tuple[str, str]] = field(default_factory=set)
+    texts: dict[tuple[str, str], Record] = field(default_factory=dict)
 
     @property
     def is_page(self) -> bool:
@@ -308,7 +308,9 @@ class RecordImporter:
         is_put_back = not file.is_page and self._run.has_reappeared(file.file, record.id)
         if not is_put_back and self._is_version(file, entry, list_versions(self._store, record.id)):
             return
-        if entry.row is not None and not entry.id and (record.scope, record.fingerprint) in file.texts:
+        twin = file.texts.get((record.scope, record.fingerprint))
+        if twin is not None and entry.row is not None and not entry.id:
+            self._mark_twin(file, entry, twin)
             return
         self._add_change(file, Change(before=None, after=record))
         if entry.row is not None:
@@ -410,10 +412,15 @@ class RecordImporter:
 
     def _mark_twin(self, file: _RecordFile, entry: _Entry, twin: Record) -> None:
         """Give a record the tags and the pin of an entry without an id that says the same."""
+        twin = file.texts.get((twin.scope, twin.fingerprint), twin)
         tags = normalize_labels([*twin.tags, *entry.fields.get("tags", ())], name="tag")
         marked = replace(twin, tags=tags, pinned=twin.pinned or entry.fields.get("pinned", False))
         marked, _ = merge_record(twin, twin, marked, now=self._run.now)
-        file.changes += [Change(before=twin, after=marked)] if marked != twin else []
+        if marked != twin:
+            before = next((each.before for each in file.changes if each.after is twin), twin)
+            file.changes = [each for each in file.changes if each.after is not twin]
+            file.changes.append(Change(before=before, after=marked))
+            file.texts[marked.scope, marked.fingerprint] = marked
         if twin.id in self._present or (file.is_page and self._ledger.locate(twin.id) != file.file.path):
             return
         self._present[twin.id] = file.file.path  # its id was deleted, or this entry was imported before
@@ -422,9 +429,7 @@ class RecordImporter:
 
     def _find_duplicate(self, record: Record) -> Record | None:
         """Return another live record of the same content."""
-        if record.archived:
-            return None
-        other = self._store.record_like(record.scope, record.fingerprint)
+        other = None if record.archived else self._store.record_like(record.scope, record.fingerprint)
         return None if other is None or other.id == record.id else other
 
     def _add_change(self, file: _RecordFile, change: Change) -> None:
@@ -438,7 +443,7 @@ class RecordImporter:
                 )
             if (record.scope, record.fingerprint) in file.texts:
                 raise InvalidInput("two of its lines say the same: take one out")
-            file.texts.add((record.scope, record.fingerprint))
+            file.texts[record.scope, record.fingerprint] = record
         file.changes.append(change)
 
 

@@ -292,7 +292,8 @@ class SearchIndex:
         ):
             return self._committed
         newest = self._store.sequence()  # first, since it fails if the store is gone
-        self._wait_if_far_behind(newest)
+        if newest - self._followed >= _FAR and threading.current_thread() is not self._folding:
+            self._written.wait(_WAIT_FOR_REBUILD_S)  # another thread writes many changes to the disk
         committed = self._committed if self._committed is not None else self._open()
         self._notice_others(committed)
         if newest - self._followed >= _FAR and not self._lost:
@@ -328,11 +329,6 @@ class SearchIndex:
                     self._forget_tail(committed.sequence)
             except IndexCorrupt as error:
                 self._handle_loss(error)
-
-    def _wait_if_far_behind(self, newest: int) -> None:
-        """Wait for the thread that is writing many changes to the disk, rather than follow them in memory too."""
-        if newest - self._followed >= _FAR and threading.current_thread() is not self._folding:
-            self._written.wait(_WAIT_FOR_REBUILD_S)
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed

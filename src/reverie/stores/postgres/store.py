@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
+from reverie.domain.change import Change, JournalEntry, Subject, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict
@@ -112,7 +112,7 @@ def build_parameters(
         "fingerprints": [
             edit.after.fingerprint if isinstance(edit.after, Record) else None for edit in edits
         ],
-        "tags": [_encode_tags(edit.after) for edit in edits],
+        "tags": [to_json([tag.casefold() for tag in getattr(edit.after, "tags", ())]) for edit in edits],
         "expected_names": list(expected),
         "expected_values": list(expected.values()),
         "cursor_names": list(cursors),
@@ -122,10 +122,6 @@ def build_parameters(
         "marks": list(options.get("tombstones", ())),
         "restored_keys": None if restored_keys is None else list(restored_keys),
     }
-
-
-def _encode_tags(value: Value | None) -> str:
-    return to_json([tag.casefold() for tag in value.tags]) if isinstance(value, Record) else "[]"
 
 
 def build_refusal(
