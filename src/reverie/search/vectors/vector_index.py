@@ -517,7 +517,8 @@ class VectorIndex:
         done = len(missing), [(key, subject) for key, subject in keys if key in left]
         lengths = {len(vector.numbers) for vector in vectors.values()}
         if len(lengths) > 1:
-            raise ModelUnavailable(f"the embedder {self.embedder.name} returned vectors of several lengths")
+            sizes = f"{min(lengths)} to {max(lengths)}"
+            raise ModelUnavailable(f"the embedder {self.embedder.name} returned vectors of {sizes} numbers")
         if lengths:
             self._verify_dimension(lengths.pop(), file.dimension)
         with file.change() as change:
