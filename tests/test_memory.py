@@ -468,7 +468,7 @@ _UNCLOSED = """
         await memory.save("The ferry leaves at nine")
         assert await memory.search("ferry")
 
-    for number in range(60):
+    for number in range(20):
         if kind == "async":
             asyncio.run(use_async())
             continue
@@ -497,7 +497,7 @@ _UNCLOSED = """
 def test_memories_that_nobody_uses_are_released_without_being_closed(kind: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(_UNCLOSED), str(tmp_path), kind]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, f"1 True\n[] {1 if kind == 'async' else 60}\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"1 True\n[] {1 if kind == 'async' else 20}\n"), done.stderr
 
 
 def test_a_memory_is_used_through_what_is_left_of_it(tmp_path: Path) -> None:

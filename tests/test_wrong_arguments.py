@@ -132,6 +132,7 @@ def refusal(call: Callable[[Any], object], value: object) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_no_argument_raises_an_error_of_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -185,6 +185,7 @@ def _search(path: Path) -> None:
         memory.search("How much is the rent?")
 
 
+@pytest.mark.slow
 def test_processes_that_judge_at_once_end_a_record_once(tmp_path: Path, clock: Clock) -> None:
     with Memory.open(tmp_path, clock=clock) as memory:
         old, new = say(memory, clock, OLD, NEW)

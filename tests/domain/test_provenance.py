@@ -186,7 +186,7 @@ def test_an_exchange_that_the_owner_did_not_begin_is_not_noted() -> None:
         assert memory.pages.notes() == []
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.slow
 def test_the_origins_of_a_long_conversation_are_determined_in_one_go() -> None:
     turns = [
         make_turn(role="assistant", content="", tool_calls=(ToolCall(id="a", name="web"),)),

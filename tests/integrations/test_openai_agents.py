@@ -131,6 +131,7 @@ def test_what_was_popped_is_gone_and_can_be_brought_back(memory: Memory) -> None
     assert memory.pages.names() == []
 
 
+@pytest.mark.slow
 def test_a_secret_within_json_within_an_item_is_in_none(tmp_path: Path) -> None:
     secrets = ("Tr0ub4dor&3x9", 'kT9x"2vQ7zLpQ', "zz 91 Qq!7x")
     arguments = {"password": secrets[1], "env": [{"name": "DB_PASSWORD", "value": secrets[2]}]}

@@ -54,7 +54,7 @@ HOSTILE: dict[str, tuple[Callable[[str], object], str]] = {
 }
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.slow
 def test_a_long_run_without_an_end_is_read_once() -> None:
     for name in HOSTILE:
         function, text = HOSTILE[name]
@@ -62,7 +62,6 @@ def test_a_long_run_without_an_end_is_read_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_time_grows_with_the_length_of_a_text_and_not_with_its_square() -> None:
     for name in FUNCTIONS:
         for run in RUNS:

@@ -282,7 +282,6 @@ def test_one_worker_does_what_is_due_in_all_memories_and_ends(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_eight_workers_do_each_due_pass_once(database: Callable[[str], str], tmp_path: Path) -> None:
     memories = [f"memory{number}" for number in range(16)]
     for name in memories:
@@ -302,7 +301,6 @@ def test_eight_workers_do_each_due_pass_once(database: Callable[[str], str], tmp
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_killed_worker_is_taken_over_within_a_minute(
     database: Callable[[str], str], tmp_path: Path
 ) -> None:
