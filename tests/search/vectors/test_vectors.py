@@ -351,7 +351,7 @@ def test_a_function_that_fails_leaves_the_search_by_words(tmp_path):
     with Memory.open(tmp_path, embedder=fail) as memory:
         saved = memory.save("Drives a Volvo to work").record
         assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
-        assert "no such model" in memory.admin.embed(timeout="1s").problem
+        assert "no such model" in memory.admin.embed().problem
         assert memory.admin.forget(saved.id).pending == ()
 
 
@@ -387,7 +387,7 @@ def test_the_doctor_finds_a_changed_vector_and_has_it_made_again(tmp_path, embed
 def test_the_doctor_reports_a_failing_embedder(memory, embedder):
     embedder.error = RuntimeError("no such model")
     memory.save("Drives a Volvo to work")
-    memory.admin.embed(timeout="1s")
+    memory.admin.embed()
     (finding,) = memory.admin.doctor().findings
     assert finding.code == "vectors-failing"
     assert "no such model" in finding.what
@@ -400,7 +400,7 @@ def test_a_failing_embedder_is_visible_logged_once_and_searches_go_on(memory, em
     embedder.error = RuntimeError("no such model")
     with caplog.at_level(logging.WARNING, logger="reverie"):
         memory.save("Drives a Volvo to work")
-        memory.admin.embed(timeout="1s")
+        memory.admin.embed()
         for _ in range(3):
             assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
     status = memory.admin.stats().vectors
@@ -438,7 +438,7 @@ def test_an_answer_that_is_no_vector_is_a_failure(memory, embedder):
     for answer in [[], [[1.0], [2.0]], [["x"]], [[float("inf")]], None]:
         embedder.embed_passages = lambda texts, answer=answer: answer
         memory.save("Drives a Volvo to work")
-        assert memory.admin.embed(timeout="1s").state == "failing"
+        assert memory.admin.embed().state == "failing"
         assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
 
 
