@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
@@ -113,6 +114,7 @@ def test_an_undo_is_undone_with_the_next_click(client: TestClient, memory: Memor
     assert texts(memory) == ["Deploys on Friday"]
 
 
+@pytest.mark.slow
 def test_a_night_of_more_than_a_thousand_changes_is_undone(client: TestClient, memory: Memory) -> None:
     batches = []
     for part in range(2):
