@@ -21,11 +21,8 @@ import pytest
 from reverie.domain.errors import NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
-from reverie.stores.codec import (
-    RECORDS,
-    from_document,
-    to_document,
-)
+from reverie.domain.text.ids import generate_id
+from reverie.stores.codec import RECORDS, from_document, to_document
 from reverie.stores.sqlite import SQLiteStore
 from tests.stores.sqlite.conftest import run
 from tests.support.contract.factories import NOW, add, analyse, make_additions, make_record, make_time
@@ -153,9 +150,7 @@ def test_a_folder_that_may_not_be_written_is_reported(there: bool) -> None:
             if ROOT:
                 os.setuid(NOBODY)  # nothing is read-only for root
             with pytest.raises(StoreUnavailable, match=r"reverie\.db.*(denied|writable)"):
-                SQLiteStore(path, analyse=analyse).commit(
-                    make_additions(make_record(1)), actor="test", at=NOW
-                )
+                add(SQLiteStore(path, analyse=analyse), make_record(1))
             return True
 
         assert in_a_fork(use)
@@ -257,6 +252,12 @@ def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStor
     assert len(list(reading)) == 1
     add(store, make_record(3))
     assert store.check() == []
+
+
+def test_a_fork_draws_other_ids(tmp_path: Path) -> None:
+    generate_id()
+    assert in_a_fork(lambda: (tmp_path / generate_id()).touch() is None)
+    assert {generate_id() for _ in range(100)}.isdisjoint(os.listdir(tmp_path))
 
 
 # -- what goes wrong on the way --------------------------------------------------------------------------
