@@ -497,14 +497,14 @@ def decode_value(subject: Subject, document: str | None) -> Value | None:
 CHANGE_COLUMNS = "sequence, batch, at, actor, operation, note, reference, key, subject, before, after"
 
 
-def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
-    """Return the journal entry in these columns; raise `UnreadableRow`."""
+def decode_journal_entry(row: Sequence[Any], created: Value | None = None) -> JournalEntry:
+    """Return the journal entry in these columns, with a created value that is in its row; raise `UnreadableRow`."""
     sequence, batch, at, actor, operation, note, reference, key, subject, before, after = row
     if not (int is type(batch) is type(key) and str is type(actor) is type(note) is type(reference)):
         raise UnreadableRow("a number is none, or a text is not text")
     if subject not in TABLES or operation not in OPERATIONS or not 0 < key <= sequence:
         raise UnreadableRow("its subject, its operation or its key is unknown")
-    old, new = decode_value(subject, before), decode_value(subject, after)
+    old, new = decode_value(subject, before), created or decode_value(subject, after)
     if old is not None and new is not None and old.id != new.id:
         raise UnreadableRow("it names two ids")
     try:

@@ -197,13 +197,14 @@ def decode_entries(file: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Jo
     Raises:
         StoreCorrupt: another row cannot be read.
     """
-    bodies = read_creations(file, rows)
+    created = {key: (table, row) for key, table, row in _fetch_creations(file, rows)}
     for row in rows:
         if row[10] != IN_ROW:
             yield decode_change(row)
             continue
         try:
-            yield decode_journal_entry((*row[:10], bodies.get(row[0], IN_ROW)))
+            table, columns = created.get(row[0]) or (None, ())
+            yield decode_journal_entry(row, None if table is None else table.decode(columns))
         except UnreadableRow as error:
             _log.warning("change %d cannot be read and is left out, %s: run check()", row[0], error)
 
@@ -216,6 +217,16 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
         rows: Rows in the columns of `CHANGE_COLUMNS`.
     """
     documents: dict[int, str] = {}
+    for key, table, row in _fetch_creations(file, rows):
+        with suppress(TypeError):  # a damaged row has bytes in place of a text
+            documents[key] = to_document(table, row)
+    return documents
+
+
+def _fetch_creations(
+    file: sqlite3.Connection, rows: Sequence[Row]
+) -> Iterator[tuple[int, TableCodec[Any], Row]]:
+    """Yield key, table and columns of the creations among rows of the journal whose values are in their rows."""
     wanted: dict[Subject, list[int]] = {}
     for row in rows:
         if row[10] == IN_ROW:
@@ -223,9 +234,7 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
     for subject, keys in wanted.items():
         for start in range(0, len(keys), _BATCH):
             for key, row in fetch_by_key(file, TABLES[subject], keys[start : start + _BATCH]).items():
-                with suppress(TypeError):  # a damaged row has bytes in place of a text
-                    documents[key] = to_document(TABLES[subject], row[1:])
-    return documents
+                yield key, TABLES[subject], row[1:]
 
 
 # -- filters as conditions -----------------------------------------------------------------------------------
