@@ -100,9 +100,6 @@ class InvertedIndex:
     def __len__(self) -> int:
         return len(self._leaves)
 
-    def __contains__(self, key: int) -> bool:
-        return key in self._leaves
-
     def collect_keys(self) -> Set[int]:
         """Return the keys of all passages."""
         return self._leaves.keys()
@@ -152,11 +149,7 @@ class InvertedIndex:
         self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int
     ) -> list[tuple[int, int]]:
         """Return the largest weights with the keys of their passages; see `TantivyIndex.search_weighted`."""
-        postings = {
-            "words": self._words,
-            "dates": self._dates,
-            "speakers": self._speakers,
-        }
+        postings = {"words": self._words, "dates": self._dates, "speakers": self._speakers}
         sums: dict[int, int] = {}
         for each in weights:
             once = each.weight * ONCE

@@ -600,9 +600,7 @@ class SQLiteCopyTarget:
                 file.execute(f"DELETE FROM gone WHERE key IN (SELECT key FROM {table.name})")
             for entry in rest.entries:
                 changes.put_entry(entry)
-            changes.set_cursors(rest.cursors)
-            changes.add_counts(rest.counters)
-            changes.add_tombstones(rest.tombstones)
+            changes.write_beside(rest.tombstones, rest.cursors, rest.counters)
             changes.finish(actor="", at=_EPOCH, note={"operation": "rebuild"})
 
     def check(self) -> list[StoreProblem]:

@@ -139,9 +139,7 @@ class SQLiteStore(Store):
             changes.refuse_other_cursors(options.get("expected") or {})
             for edit in ready:
                 (changes.make if marks is None else changes.erase)(edit)
-            changes.add_tombstones(marks or ())
-            changes.set_cursors(options.get("cursors") or {})
-            changes.add_counts(options.get("counts") or {})
+            changes.write_beside(marks or (), options.get("cursors") or {}, options.get("counts") or {})
             return changes.finish(actor=actor, at=at, note=options)
 
     def scrub(self) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -112,7 +111,6 @@ def _list_citations(key: int, row: Row) -> list[tuple[str, int]]:
 class _Made(NamedTuple):
     """Change that was made, with its journal row."""
 
-    sequence: int
     key: int
     name: tuple[Subject, str]
     before: str | None
@@ -126,7 +124,7 @@ class WriteTransaction:
     def __init__(self, file: sqlite3.Connection) -> None:
         self._file = file
         (newest,) = file.execute("SELECT max(sequence) FROM journal").fetchone()
-        self._first = self._next = (newest or 0) + 1
+        self._first = (newest or 0) + 1
         self._made: list[_Made] = []
         self._erased: dict[tuple[Subject, str], int] = {}  # where the newest row of it stands in these
         self._sessions: dict[str, int] = {}
@@ -149,18 +147,15 @@ class WriteTransaction:
 
     def make(self, edit: PreparedChange) -> None:
         """Make one edit."""
-        sequence = self._next
+        key, before = self._first + len(self._made), None
         if edit.before is None:
-            key, before = sequence, None
             self.insert(edit, key)
         else:
             key, before = self._replace(edit)
             self._keep_creation(key, before)
         if edit.after is not None and (citations := _list_citations(key, edit.after)):
             self._file.executemany(CITE, citations)
-        self._next = sequence + 1
-        name = (edit.table.subject, edit.edit.id)
-        self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
+        self._made.append(_Made(key, (edit.table.subject, edit.edit.id), before, edit.document, edit.edit))
 
     def _keep_creation(self, key: int, document: str) -> None:
         """Write the document of a creation into the journal, because its row is going to differ."""
@@ -191,20 +186,18 @@ class WriteTransaction:
         left = None if after is None else Change(before=None, after=after)
         self._made.append(row._replace(before=None, edit=left))
 
-    def add_tombstones(self, marks: Sequence[str]) -> None:
-        """Keep the marks for ever."""
-        self._file.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", [(mark,) for mark in marks])
-
-    def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add to the counters."""
-        self._file.executemany(_COUNT, counts.items())
-
     def put_entry(self, entry: Entry) -> None:
         """Set an entry of working memory."""
         self._file.execute(_PUT, ENTRIES.encode(entry))
 
-    def set_cursors(self, cursors: Mapping[str, str | None]) -> None:
-        """Set the cursors, and remove those that are None."""
+    def write_beside(
+        self, marks: Sequence[str], cursors: Mapping[str, str | None], counts: Mapping[str, int]
+    ) -> None:
+        """Keep tombstones for ever, set cursors or remove those that are None, and add to counters."""
+        if marks:
+            self._file.executemany("INSERT OR IGNORE INTO tombstones VALUES (?)", [(each,) for each in marks])
+        if counts:
+            self._file.executemany(_COUNT, counts.items())
         for name, value in cursors.items():
             if value is None:
                 self._file.execute("DELETE FROM cursors WHERE name = ?", (name,))
@@ -220,7 +213,7 @@ class WriteTransaction:
         self._file.executemany(
             INSERT_CHANGE,
             [
-                (each.sequence, each.batch, moment, *_get_fields(each), *row[3:5])
+                (each.sequence, each.batch, moment, *_get_fields(each), row.before, row.after)
                 for each, row in zip(entries, self._made, strict=True)
             ],
         )
@@ -232,8 +225,7 @@ class WriteTransaction:
         """Insert a new thing under a key, and note nothing: the journal has it already, or is told by the caller."""
         assert edit.after is not None
         row = self._resolve_session_key(edit.table, edit.after)
-        with self._translating(edit):
-            self._file.execute(_INSERT[edit.table.subject], (key, *edit.table.shorten(row)))
+        self._execute(edit, _INSERT[edit.table.subject], (key, *edit.table.shorten(row)))
         self._note_place(edit.table, row)
         if edit.table is SESSIONS:
             self._sessions[edit.edit.id] = key
@@ -265,15 +257,12 @@ class WriteTransaction:
         changed = {name: new for name, new, old in columns if new != old}
         if changed:
             assignments = ", ".join(f"{name} = ?" for name in changed)
-            with self._translating(edit):
-                self._file.execute(
-                    f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*changed.values(), key)
-                )
+            sql = f"UPDATE {table.name} SET {assignments} WHERE key = ?"
+            self._execute(edit, sql, (*changed.values(), key))
         self._note_place(table, row)
 
     def _delete(self, edit: PreparedChange, key: int) -> None:
-        with self._translating(edit):
-            self._file.execute(_DELETE[edit.table.subject], (key,))
+        self._execute(edit, _DELETE[edit.table.subject], (key,))
         self._file.execute("INSERT INTO gone VALUES (?, ?)", (edit.edit.id, key))
         self._sessions.pop(edit.edit.id, None)
 
@@ -316,11 +305,10 @@ class WriteTransaction:
 
     # -- refusing ----------------------------------------------------------------------------------
 
-    @contextmanager
-    def _translating(self, edit: PreparedChange) -> Iterator[None]:
-        """Raise the conflict that a violated constraint stands for."""
+    def _execute(self, edit: PreparedChange, sql: str, values: Row) -> None:
+        """Execute a statement of an edit; raise the conflict that a violated constraint stands for."""
         try:
-            yield
+            self._file.execute(sql, values)
         except sqlite3.IntegrityError as error:
             raise self._translate_integrity_error(edit, error) from error
 
