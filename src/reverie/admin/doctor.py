@@ -385,7 +385,9 @@ class Doctor:
         remaining = known = self._run_checks()
         failures: list[Finding] = []
         applied: set[Remedy] = set()
-        while fix and (remedies := _collect_remedies(remaining) - applied):
+        while fix and (remedies := {each.remedy for each in remaining if each.remedy is not None} - applied):
+            if "database" in remedies:
+                remedies.add("index")  # which follows the database
             for remedy in get_args(Remedy):
                 if remedy in remedies:
                     failures += self._apply_remedy(remedy)
@@ -517,11 +519,6 @@ class Doctor:
             what = f"repairing ({remedy}) did not succeed: {error}"
             return [build_finding("repair-failed", what)]
         return []
-
-
-def _collect_remedies(findings: Sequence[Finding]) -> set[Remedy]:
-    remedies = {each.remedy for each in findings if each.remedy is not None}
-    return remedies | {"index"} if "database" in remedies else remedies  # the index follows the database
 
 
 def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:

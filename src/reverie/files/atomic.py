@@ -42,8 +42,8 @@ from reverie.files.layout import DRAFTS, MEMORY, SESSIONS
 from reverie.stores.sqlite.database_file import rename_to_new, sync_folder
 
 _LONGEST_NAME = 230
+# Mode of a draft until it has all its content: nobody may read it yet.
 _UNFINISHED = 0o200
-"""Mode of a draft until it has all its content: nobody may read it yet."""
 
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC

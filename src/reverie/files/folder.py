@@ -72,7 +72,11 @@ _CATCHING_UP = "many changes are being written to the files: try again in a mome
 
 
 class MemoryFolder:
-    """Files of one memory. Safe for several threads, several processes, and across forks."""
+    """Files of one memory. Safe for several threads, several processes, and across forks.
+
+    Attributes:
+        state: The state of the files.
+    """
 
     def __init__(self, root: Path, writer: StoreWriter, *, layout: Layout = "pages") -> None:
         """Keep the files of a store in `root`; nothing is read or written before `start`.
@@ -86,8 +90,8 @@ class MemoryFolder:
         self._writer = writer
         self._store = writer.store
         self._clock = writer.clock
-        self._state = FileState(root)
-        self._mirror = MirrorWriter(root, writer.store, self._state, clock=writer.clock, layout=layout)
+        self.state = FileState(root)
+        self._mirror = MirrorWriter(root, writer.store, self.state, clock=writer.clock, layout=layout)
         self._importer: HandEditImporter | None = None
         self._changed = threading.Condition()
         self._jobs: list[str] = []
@@ -114,7 +118,7 @@ class MemoryFolder:
         """Import hand edits and write what is missing; in the background if that is much."""
         with self._suppress_errors():
             self._mirror.prepare()
-            if len(self._state.known()) <= _FEW_FILES and self._mirror.count_pending_changes() <= AT_ONCE:
+            if len(self.state.known()) <= _FEW_FILES and self._mirror.count_pending_changes() <= AT_ONCE:
                 self._sync()
             else:
                 self._schedule_job(_IMPORT)
@@ -133,7 +137,7 @@ class MemoryFolder:
         with self._suppress_errors():
             if not is_closed and self._has_own_changes():
                 self._mirror.write()
-        self._state.close()
+        self.state.close()
 
     def hurry(self) -> None:
         """Write pending changes at once from now on, because nobody else uses the memory any more."""
@@ -199,7 +203,7 @@ class MemoryFolder:
                         return False  # the background has the state locked
                 finally:
                     self._waiting_callers -= 1
-            return self._state.progress.sequence >= newest and not self._mirror.failed
+            return self.state.progress.sequence >= newest and not self._mirror.failed
         return False
 
     def refresh(self) -> None:
@@ -215,14 +219,14 @@ class MemoryFolder:
             if self._mirror.needs_fresh_start():
                 self.start()
             else:
-                took = len(self._state.known()) * FILE_S if self._scan_s is None else self._scan_s
+                took = len(self.state.known()) * FILE_S if self._scan_s is None else self._scan_s
                 is_due = time.monotonic() - self._scanned_at > (took - FREE_S) / SHARE
                 if (is_due and took <= QUICK_S) or self._has_changed_page():
                     self._take_in()
                 if is_due and took > QUICK_S:
                     self._schedule_job(_IMPORT)
             if self._mirror.count_pending_changes() or (
-                time.monotonic() >= self._retry_at and self._state.due()
+                time.monotonic() >= self._retry_at and self.state.due()
             ):
                 self._schedule_job(_WRITE)  # what killed processes did not write, and what is due
 
@@ -265,7 +269,7 @@ class MemoryFolder:
         if self._closed:
             return
         with self._suppress_errors():
-            with self._state.lock() as ledger:
+            with self.state.lock() as ledger:
                 ledger.drop(paths)
                 ledger.mark_due(paths)
             self._sync()
@@ -277,7 +281,7 @@ class MemoryFolder:
         is_complete = self.flush()
         due = {""}
         with self._suppress_errors():
-            due |= {*self._state.due()}
+            due |= {*self.state.due()}
         unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
         if self._failure or not (unwritten or is_complete or self._mirror.failed):
             return {"": self._failure or "others had them locked for too long"}
@@ -356,7 +360,7 @@ class MemoryFolder:
 
     def _has_own_changes(self) -> bool:
         """Return whether changes of this process are pending."""
-        return self._has_composed or self._own_sequence > self._state.progress.sequence
+        return self._has_composed or self._own_sequence > self.state.progress.sequence
 
     def _take_in(self, *, wait_s: float = QUIET_S) -> HandEditReport:
         began = time.monotonic()
@@ -374,12 +378,12 @@ class MemoryFolder:
         from reverie.files.hand_edits.importer import HandEditImporter  # here: most turns have no hand edits
 
         with self._changed:
-            self._importer = self._importer or HandEditImporter(self._writer, self._state, self._root)
+            self._importer = self._importer or HandEditImporter(self._writer, self.state, self._root)
         return self._importer
 
     def _is_unedited(self) -> bool:
         """Return whether all files are as they were written, so that the importer is not needed."""
-        found = scan(self._root, self._state.known())
+        found = scan(self._root, self.state.known())
         has_news = found.changed or found.added or found.missing or found.odd or found.gone
         return not (has_news or AtomicFolder(self._root).list_drafts())
 

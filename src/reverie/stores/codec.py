@@ -178,8 +178,8 @@ _TOOL_CALLS = ColumnType(
 # -- tables --------------------------------------------------------------------------------------------
 
 
+# Columns that SQLite has as NULL where they hold what they most often do. The others are in its indexes, or short.
 _LEFT_OUT = {"layer", "origin", "confidence", "importance", "last_seen_at", "refs", "tool_calls", "metadata"}
-"""Columns that SQLite has as NULL where they hold what they most often do. The others are in its indexes, or short."""
 
 
 class Column(NamedTuple):

@@ -164,6 +164,7 @@ def refuse_secret_name(name: str, *, called: str, redactor: Redactor) -> None:
         )
 
 
+# Names and texts of each type of values.
 _FIELDS: Mapping[type[Any], tuple[str, str]] = {
     Record: (
         "scope",
@@ -175,7 +176,6 @@ _FIELDS: Mapping[type[Any], tuple[str, str]] = {
     Paragraph: ("page", "content source"),
     Entry: ("namespace key", "data category tags"),
 }
-"""Names and texts of each type of values."""
 
 _NAMES, _TEXTS = ({kind: fields[part].split() for kind, fields in _FIELDS.items()} for part in (0, 1))
 

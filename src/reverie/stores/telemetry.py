@@ -32,11 +32,11 @@ CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _WITH_CONTENT = frozenset({"true", "1", "span_only", "span_and_event"})
 _DURATION = "gen_ai.client.operation.duration"
 _HTTP_DURATION = "http.server.request.duration"
+# Attributes of a span that its duration has too, because they have few values each.
 _LABELS = (
     *("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.workflow.name"),
     *("http.request.method", "http.route", "http.response.status_code", "error.type"),
 )
-"""Attributes of a span that its duration has too, because they have few values each."""
 
 
 class OperationSpan:

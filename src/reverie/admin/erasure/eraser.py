@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -220,7 +220,7 @@ class Eraser:
             for hit in query.examine_row(row):
                 if hit.is_suspect or hit.has_name:
                     found[row.edit.id] = None
-                if hit.is_meant:
+                if hit.asked or hit.has_piece or hit.is_copy:
                     meant.add(row.edit.id)
         return list(found), [], replace(query, related=frozenset(self._find_related(meant)))
 
@@ -400,8 +400,8 @@ class Eraser:
         )
         with report_unfinished():
             if self.files is not None:
-                values = (value for each in erasing for value in _list_versions(each.thing))
-                self.files.notice_erasure(rows, values)
+                versions = (each for one in erasing for each in (*one.thing.versions, (at, one.thing.now)))
+                self.files.notice_erasure(rows, (value for _, value in versions if isinstance(value, Value)))
             self.writer.publish(rows)
         return rows
 
@@ -481,7 +481,7 @@ class Eraser:
                     f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
                     for path, why in sorted(unwritten.items())
                 )
-                left += _scrub_file_list(self.folder)
+                left += self._scrub_file_list(self.folder)
                 left += remove_copies(self.folder)
             if not self.index.scrub():
                 left.append("the search index: another process was writing it all the while")
@@ -527,8 +527,8 @@ class Eraser:
             return []
         if not query.is_of_ids:
             self._sync()
-        with closing(FileState(self.folder)) as state:
-            try:
+        try:
+            with self._using_state(self.folder) as state:
                 remains = scrub_files(
                     self.folder,
                     state,
@@ -538,12 +538,27 @@ class Eraser:
                     mirrored=self.files is not None,
                     dry_run=dry_run,
                 )
-            except (StateUnavailable, OSError) as error:
-                because = f"old files in it could not be looked at: {error}"
-                return [build_kept_item("file", "memory/", because)]
+        except (StateUnavailable, OSError) as error:
+            because = f"old files in it could not be looked at: {error}"
+            return [build_kept_item("file", "memory/", because)]
         because = "it is yours, and what it says was not taken in: put it right or remove it"
         items = [build_kept_item("file", path, because) for path in remains]
         return [item for item in items if item.name not in {each.name for each in left}]
+
+    def _scrub_file_list(self, folder: Path) -> list[str]:
+        """Overwrite what is free in the list of files; return why that was not possible."""
+        if not (folder / FILES_DATABASE).exists():
+            return []
+        try:
+            with self._using_state(folder) as state:
+                is_scrubbed = state.scrub()
+        except StateUnavailable as error:
+            return [f"the list of files: {error}"]
+        return [] if is_scrubbed else ["the list of files: another process was using it all the while"]
+
+    def _using_state(self, folder: Path) -> AbstractContextManager[FileState]:
+        """Return a context with the state of the files, which stays open if they are mirrored."""
+        return closing(FileState(folder)) if self.files is None else nullcontext(self.files.state)
 
     def _sync(self, ids: Sequence[str] = ()) -> None:
         """Import edits of files: those of the things with some ids, or of all files without ids."""
@@ -555,18 +570,6 @@ class Eraser:
 
 
 # -- decisions as changes -------------------------------------------------------------------------------
-
-
-def _scrub_file_list(folder: Path) -> list[str]:
-    """Overwrite what is free in the list of files; return why that was not possible."""
-    if not (folder / FILES_DATABASE).exists():
-        return []
-    with closing(FileState(folder)) as state:
-        try:
-            is_scrubbed = state.scrub()
-        except StateUnavailable as error:
-            return [f"the list of files: {error}"]
-    return [] if is_scrubbed else ["the list of files: another process was using it all the while"]
 
 
 def _rank_match(item: ErasureItem) -> tuple[bool, bool, int]:
@@ -594,11 +597,6 @@ def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
         of = tombstone_keys if whole else compute_content_marks
         marks |= dict.fromkeys(mark for value in decision.forgotten for mark in of(value, key))
     return list(marks)
-
-
-def _list_versions(thing: Thing) -> list[Value]:
-    """Return the earlier versions of a thing, then the present one."""
-    return [*(value for _, value in thing.versions), *([thing.now] if isinstance(thing.now, Value) else [])]
 
 
 def _list_quotable_texts(value: Value) -> list[str]:

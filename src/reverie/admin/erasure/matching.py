@@ -137,25 +137,26 @@ class ErasureReport:
 
 # -- criteria ---------------------------------------------------------------------------------------
 
+# Tolerance: what a turn taught may be stored shortly before the turn itself, which is stored with the reply.
 _BEFORE = timedelta(minutes=10)
-"""Tolerance: what a turn taught may be stored shortly before the turn itself, which is stored with the reply."""
 
 Name = tuple[Subject | Literal["entry"], str]
 """Kind and id of a value. The id of an entry is its namespace, a line end and its key."""
 
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
+# Metadata with ids and states, as `key=value`.
 _OWN_METADATA = defer_regex(
     f"({MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
     f"({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
     f"{SIGNAL}=({'|'.join(get_args(SignalKind))})"
 )
-"""Metadata with ids and states, as `key=value`."""
+# Operations whose reason of an archiving the program writes.
 _EXPLAINED: frozenset[Operation] = frozenset(
     {*("dream", "expire", "delete", "delete_file"), *("withdraw", "clear", "put", "forget")}
 )
-"""Operations whose reason of an archiving the program writes."""
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
+# Fields of each kind of thing that say something beside its content.
 _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
     {
         Record: ("tags", "source", "references", "metadata", "item_key", "resolved_dates"),
@@ -164,7 +165,6 @@ _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
         Paragraph: ("source",),
     }
 )
-"""Fields of each kind of thing that say something beside its content."""
 
 
 class ErasureHit(NamedTuple):
@@ -185,11 +185,6 @@ class ErasureHit(NamedTuple):
     is_copy: bool = False
     names_session: bool = False
     has_name: bool = False
-
-    @property
-    def is_meant(self) -> bool:
-        """Whether it is requested, by itself or by its text."""
-        return bool(self.asked or self.has_piece or self.is_copy)
 
     @property
     def is_suspect(self) -> bool:

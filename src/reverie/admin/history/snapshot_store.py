@@ -21,8 +21,8 @@ from reverie.domain.text.timestamps import Clock
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store, iter_rows
 
+# Ids that are read one by one.
 _FEW = 20
-"""Ids that are read one by one."""
 
 
 class SnapshotStore(InMemoryStore):

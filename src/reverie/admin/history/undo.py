@@ -33,12 +33,12 @@ from reverie.domain.text.json_values import to_json_object
 from reverie.stores.protocol import get_reader, iter_rows, read_or_none
 from reverie.stores.writer import StoreWriter
 
+# Number of attempts before an undo that meets other changes fails with `Conflict`.
 _ATTEMPTS = 20
-"""Number of attempts before an undo that meets other changes fails with `Conflict`."""
 
+# Number of attempts that require that no record was changed between planning and committing, such as erased. Later
+# attempts do not, since an undo would never succeed under a steady stream of saves.
 _PATIENT = 10
-"""Number of attempts that require that no record was changed between planning and committing, such as erased. Later
-attempts do not, since an undo would never succeed under a steady stream of saves."""
 
 Name = tuple[Subject, str]
 """Kind and id of the value that a change is about."""

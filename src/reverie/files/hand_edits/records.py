@@ -564,5 +564,5 @@ def merge_record(
 
 
 _QUIET = {"updated_at", "last_seen_at", "seen_count", "pinned", "archived_at", "archive_reason"}
+# The fields whose change makes a record newer.
 _LOUD = [each.name for each in fields(Record) if each.name not in _QUIET]
-"""The fields whose change makes a record newer."""

@@ -193,9 +193,9 @@ _FENCE = "SELECT set_config('reverie.fence', %s, true)"
 SET_SPACE = "SELECT set_config('reverie.space', %s, true)"
 """SQL that sets the memory which the policies of the tables let through in a transaction."""
 
+# A view looks things up by indexes, also where the statistics of the tables are those of an earlier moment at which
+# they were nearly empty: with these, two searches read 28,676 rows to find two of 600 records, and read 9 by indexes.
 _SET_VIEW = f"{SET_SPACE}, set_config('enable_seqscan', 'off', true)"
-"""A view looks things up by indexes, also where the statistics of the tables are those of an earlier moment at which
-they were nearly empty: with these, two searches read 28,676 rows to find two of 600 records, and read 9 by indexes."""
 
 _USES_BEFORE_PREPARING = 5
 _CONNECTION = {

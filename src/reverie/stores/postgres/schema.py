@@ -258,6 +258,7 @@ _MISSING = (
     "AND (c.relname <> 'migration' OR r.name = 'SELECT') AND NOT has_table_privilege(c.oid, r.name) "
     "GROUP BY c.relname ORDER BY 1",
 )
+# Findings about rights: what is wrong, what to do, and the query of which each row is one.
 _OPEN = (
     (
         "table reverie.{}: its row-level security is off or not Reverie's, so memories are not kept apart",
@@ -278,7 +279,6 @@ _OPEN = (
         "SELECT 1 FROM pg_roles WHERE rolname = current_user AND (rolsuper OR rolbypassrls)",
     ),
 )
-"""Findings about rights: what is wrong, what to do, and the query of which each row is one."""
 
 
 def find_problems(connections: PostgresConnections) -> list[StoreProblem]:
@@ -317,12 +317,12 @@ def _iterate_data_problems(connections: PostgresConnections) -> Iterator[StorePr
 # -- tables and free space ---------------------------------------------------------------------------------
 
 
+# A memory is in the partitions of one number. Only its journal is never empty once it has been changed.
 _PLACES = (
     "SELECT replace(j.place, 'journal', t.name) FROM (SELECT tableoid::regclass::text AS place FROM reverie.journal "
     "WHERE space = %(space)s LIMIT 1) AS j, (VALUES ('thing'), ('journal'), ('vector')) AS t (name) "
     "UNION VALUES ('reverie.entry'), ('reverie.cursor')"
 )
-"""A memory is in the partitions of one number. Only its journal is never empty once it has been changed."""
 
 _COPIES = (
     "SELECT current_setting('archive_mode') <> 'off', (SELECT count(*) FROM pg_stat_replication), "

@@ -35,6 +35,7 @@ from reverie.stores.sqlite.reading import (
 
 _REPAIR = "run `reverie doctor --fix`, which copies everything that can be read into a new database"
 
+# Queries by what each of their rows means. They find nothing in a file without problems.
 _FINDINGS = {
     "row {1} of {0} belongs to none of {2}": "SELECT * FROM pragma_foreign_key_check",
     "the session of key {} has {} turns in {} positions": (
@@ -45,7 +46,6 @@ _FINDINGS = {
         "SELECT count(*) FROM tombstones WHERE typeof(mark) <> 'text' OR mark = '' HAVING count(*) > 0"
     ),
 }
-"""Queries by what each of their rows means. They find nothing in a file without problems."""
 
 _SHOWN = 3  # findings about pages that a problem names
 

@@ -45,8 +45,8 @@ from reverie.stores.sqlite.scrubbing import enter_file, leave_file, scrub_file
 if TYPE_CHECKING:
     from reverie.stores.protocol import Store
 
+# Version of the tables and of the analyzer; a file of another one is made again.
 _FORMAT = 6
-"""Version of the tables and of the analyzer; a file of another one is made again."""
 
 _BATCH = 1_000
 _PATIENCE_S = 10.0
@@ -57,11 +57,11 @@ _PRAGMAS = (
     "cache_size = -4096",
     "temp_store = MEMORY",
 )
+# Text that documents resemble, so that short ones are compressed too. A part of the format.
 _USUAL = (
     ' the is of and in to for on with a {"id":"","session":"chat:","role":"assistant","role":"user","speaker":"",'
     '"page":"HISTORY.md","layer":"episodic","layer":"procedural","origin":"agent","about":"owner"'
 )
-"""Text that documents resemble, so that short ones are compressed too. A part of the format."""
 
 _COLUMNS = (
     "key, terms, length, thread, position, voice, at, cues, dates, coalesce(importance, 0.5), "
@@ -84,8 +84,8 @@ _REMOVE_UNUSED = (
 
 
 _TURN = "key, terms, length, thread, position, voice, at, cues, dates"
+# The other fields of every turn, which are not read: a search reads hundreds of turns.
 _TURN_REST = Passage(0, "", 0, kind="turn")[len(_TURN.split(", ")) :]
-"""The other fields of every turn, which are not read: a search reads hundreds of turns."""
 
 _NEIGHBORS = (
     f"SELECT {_TURN} FROM passage WHERE key IN (SELECT near.key FROM passage AS hit CROSS JOIN passage AS near "

@@ -73,8 +73,8 @@ from reverie.stores.sqlite.transaction import CITE, INSERT_CHANGE, WriteTransact
 
 _ACTOR = "doctor"
 _MADE, _LOST = "made again after damage", "lost by damage"
+# The version whose records have fields for facts that were metadata before.
 _FIELDS_MOVED = 11
-"""The version whose records have fields for facts that were metadata before."""
 
 
 def repair_file(path: Path) -> RepairReport:
