@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
@@ -178,7 +178,7 @@ _ACCENTS = str.maketrans(
 )
 _OTHER_DIGIT = defer_regex(r"(?![0-9])\d")
 # This leaves the words in Latin letters of a text, in half the time of a pattern.
-_LATIN_LETTERS = defaultdict(lambda: " ", {ord(letter): letter for letter in "abcdefghijklmnopqrstuvwxyz"})
+_LATIN_LETTERS = bytes(code if chr(code) in "abcdefghijklmnopqrstuvwxyz" else 32 for code in range(256))
 _HAS_HAN = defer_regex("[\u3040-\u30ff\u4e00-\u9fff]")
 
 
@@ -192,7 +192,7 @@ def fold_text(text: str) -> str:
 
 @lru_cache(maxsize=8)  # each kind of date is looked for by its words
 def _list_latin_words(folded: str) -> frozenset[str]:
-    return frozenset(folded.translate(_LATIN_LETTERS).split())
+    return frozenset(folded.encode("ascii", "replace").translate(_LATIN_LETTERS).decode().split())
 
 
 def _list_last_words(phrases: Iterable[str]) -> frozenset[str]:
