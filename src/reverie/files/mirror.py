@@ -33,15 +33,8 @@ from reverie.domain.lazy_dataclass import dataclass, field
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
-from reverie.files import layout
+from reverie.files import expected, layout
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath, create_file, is_lost
-from reverie.files.expected import (
-    ExpectedContent,
-    read_values,
-    render_end,
-    render_expected_content,
-    render_values,
-)
 from reverie.files.layout import Layout
 from reverie.files.scan import TOPS, scan
 from reverie.files.state import (
@@ -365,7 +358,10 @@ class MirrorWriter:
         """Write `MEMORY.md` if its block was composed anew, which no entry of the journal says."""
         if not read_block(self._store) or _PAGE in self._report.edited:
             return
-        content, known = render_expected_content(self._store, self._state, _PAGE), self._state.find(_PAGE)
+        content, known = (
+            expected.render_expected_content(self._store, self._state, _PAGE),
+            self._state.find(_PAGE),
+        )
         if content is not None and (known is None or not _has_same_content(known, content.data)):
             self._write(_PAGE)
 
@@ -383,11 +379,11 @@ class MirrorWriter:
             if form == "lines":
                 ids, values = self._state.read_ids(path)[known.pieces :], [*added.values()]
             else:
-                values = [*read_values(self._store, self._state, path, start=known.pieces)]
+                values = [*expected.read_values(self._store, self._state, path, start=known.pieces)]
                 ids = [value.id for value in values]
             if len(ids) != len(added) or not added.keys() >= set(ids):
                 return False  # they belong elsewhere
-            data = render_end(path, values)
+            data = expected.render_end(path, values)
             after = self.disk.append(path, data, seen)
             if after is None:
                 return False
@@ -405,15 +401,17 @@ class MirrorWriter:
                 return False  # a person wrote it
             if not left or left != [name for name in self._state.read_lines(path) if name not in names]:
                 return False
-            self._replace(path, found[1], ExpectedContent(layout.cut_lines(found[0], names), len(left)))
+            self._replace(
+                path, found[1], expected.ExpectedContent(layout.cut_lines(found[0], names), len(left))
+            )
         return True
 
     def _write(self, path: str) -> None:
         """Write a file with its content from the store, or remove it."""
         with self._record_failure(path):
             known, seen = self._state.find(path), self.disk.stat(path)
-            values = read_values(self._store, self._state, path)
-            content = render_values(path, values)
+            values = expected.read_values(self._store, self._state, path)
+            content = expected.render_values(path, values)
             if layout.parse_form(path) == "lines":
                 self._state.set_ids(path, [value.id for value in values])
             if seen is not None:
@@ -427,7 +425,7 @@ class MirrorWriter:
                 self._record_written(path, created, content)
 
     def _settle_present(
-        self, path: str, seen: FileStamp, known: FileRecord | None, content: ExpectedContent | None
+        self, path: str, seen: FileStamp, known: FileRecord | None, content: expected.ExpectedContent | None
     ) -> None:
         """Replace a file unless it contains a hand edit, which may have kept size and time of the file."""
         is_current = known is not None and content is not None and _has_same_content(known, content.data)
@@ -450,7 +448,7 @@ class MirrorWriter:
         else:
             self._defer_to_import(path)
 
-    def _replace(self, path: str, seen: FileStamp, content: ExpectedContent | None) -> None:
+    def _replace(self, path: str, seen: FileStamp, content: expected.ExpectedContent | None) -> None:
         """Replace, extend or remove a file that may go."""
         is_removed = content is None and self.disk.remove(path, seen)
         after = content and self.disk.replace(path, content.data, seen, fsync=_needs_fsync(path))
@@ -464,7 +462,7 @@ class MirrorWriter:
         else:
             self._record_written(path, after, content)
 
-    def _record_written(self, path: str, after: FileStamp | None, content: ExpectedContent) -> None:
+    def _record_written(self, path: str, after: FileStamp | None, content: expected.ExpectedContent) -> None:
         """Record that a file was written; without a stamp, that it was changed by somebody else meanwhile."""
         if after is None:
             return self._defer_to_import(path)
@@ -519,7 +517,9 @@ def _find_own_path(value: Value | None, kind: str) -> str | None:
     return None if value is None or _find_stem(value, kind) is not None else layout.build_path(value)
 
 
-def _is_torn(path: str, data: bytes, known: FileRecord | None, content: ExpectedContent | None) -> bool:
+def _is_torn(
+    path: str, data: bytes, known: FileRecord | None, content: expected.ExpectedContent | None
+) -> bool:
     """Return whether data is the known file with a part of what should follow, as after a kill."""
     if content is None or layout.parse_form(path) not in _GROWING or not content.data.startswith(data):
         return False

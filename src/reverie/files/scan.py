@@ -18,17 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from reverie.domain.change import Subject
 from reverie.domain.lazy_dataclass import dataclass, field
 from reverie.domain.living_page import parse_line
+from reverie.files import layout
 from reverie.files.atomic import AtomicFolder, is_lost
-from reverie.files.layout import (
-    ARCHIVE,
-    MEMORY,
-    SESSIONS,
-    build_session_path,
-    cut_lines,
-    is_draft,
-    parse_form,
-    parse_path,
-)
 from reverie.files.state import FileRecord, FileState
 
 if TYPE_CHECKING:
@@ -46,7 +37,7 @@ QUIET_S = 0.1
 SAVING_S = 1.0
 """The same for a file without its end, which an editor may have saved by half."""
 
-TOPS = (MEMORY, SESSIONS)
+TOPS = (layout.MEMORY, layout.SESSIONS)
 _LEFT_BY_EDITORS = ("~", ".swp", ".swx", ".tmp", ".bak", ".orig", ".part")
 
 
@@ -178,7 +169,7 @@ def _examine_unknown(root: Path, path: str, mode: int, known: Mapping[str, FileR
     is_folder = stat.S_ISLNK(mode) and (
         os.path.isdir(f"{root}/{path}") or any(is_within(each, [path]) for each in known)
     )
-    if is_ignored(path.rpartition("/")[2]) or not (is_folder or parse_path(path)):
+    if is_ignored(path.rpartition("/")[2]) or not (is_folder or layout.parse_path(path)):
         return None
     if stat.S_ISLNK(mode):
         return "it is a symbolic link, which is not followed: put the file itself there"
@@ -197,7 +188,7 @@ def is_ignored(name: str) -> bool:
 
 
 def _is_hidden(path: str) -> bool:
-    return is_ignored(path.rpartition("/")[2]) and path != f"{MEMORY}/{ARCHIVE}"
+    return is_ignored(path.rpartition("/")[2]) and path != f"{layout.MEMORY}/{layout.ARCHIVE}"
 
 
 def iter_files(
@@ -275,7 +266,7 @@ def scrub_files(
         OSError: a file or folder cannot be read, or a file cannot be removed.
     """
     left, disk = list[str](), AtomicFolder(root)
-    whole = {build_session_path(session) for session in sessions}
+    whole = {layout.build_session_path(session) for session in sessions}
     prefixes = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
         if not (mirrored or dry_run):
@@ -319,10 +310,10 @@ def _drop_lines(disk: AtomicFolder, path: str, records: Collection[str], *, dry_
     Returns:
         What is left of the text; None if it is not such a page.
     """
-    found = disk.read(path) if parse_form(path) == "lines" else None
+    found = disk.read(path) if layout.parse_form(path) == "lines" else None
     if found is None:
         return None
-    rest = cut_lines(found[0], records)
+    rest = layout.cut_lines(found[0], records)
     text = rest.decode(errors="surrogateescape")
     if rest != found[0] and not dry_run:
         if any(map(parse_line, text.split("\n"))):
@@ -334,13 +325,13 @@ def _drop_lines(disk: AtomicFolder, path: str, records: Collection[str], *, dry_
 
 def _is_own(path: str) -> bool:
     """Return whether Reverie made the file, so that no work of a person is lost with it."""
-    return is_draft(path) or path.endswith((CONFLICT, BROKEN))
+    return layout.is_draft(path) or path.endswith((CONFLICT, BROKEN))
 
 
 def _extract_record_id(path: str) -> str:
     """Return the record id in the name of a record, conflict or recovered file, or an empty string."""
     path = path.removesuffix(CONFLICT)
-    place = parse_path(path if path.endswith(".json") else f"{path}.json")
+    place = layout.parse_path(path if path.endswith(".json") else f"{path}.json")
     return place.name if place is not None and place.form == "record" else ""
 
 

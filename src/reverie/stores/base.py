@@ -277,6 +277,11 @@ class Conditions(ABC):
     def add_any(self, column: str, wanted: Sequence[Any]) -> None:
         """Add that a column has one of some values."""
 
+    def add_like(self, scope: str, fingerprints: Sequence[str]) -> None:
+        """Add that a record is live in a scope with one of some fingerprints."""
+        self.add("it.archived_at IS NULL AND it.scope = ?", scope)
+        self.add_any("it.fingerprint", fingerprints)
+
     @abstractmethod
     def add_tags(self, tags: Sequence[str]) -> None:
         """Add that a record has all of some tags, whatever their case."""

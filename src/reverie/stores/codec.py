@@ -6,6 +6,7 @@ the same columns, without those that hold what they most often do: they would ta
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -178,8 +179,17 @@ _TOOL_CALLS = ColumnType(
 # -- tables --------------------------------------------------------------------------------------------
 
 
-# Columns that SQLite has as NULL where they hold what they most often do. The others are in its indexes, or short.
-_LEFT_OUT = {"layer", "origin", "confidence", "importance", "last_seen_at", "refs", "tool_calls", "metadata"}
+# Columns that SQLite has also where they hold what they most often do: they are in its indexes, or empty.
+_WRITTEN = {
+    "scope",
+    "pinned",
+    "updated_at",
+    "seen_count",
+    "source",
+    "archive_reason",
+    "speaker",
+    "tool_call_id",
+}
 
 
 class Column(NamedTuple):
@@ -281,7 +291,7 @@ class TableCodec(RowCodec[T]):
         self._left_out: list[tuple[int, Any, int]] = []
         for place, each in enumerate(columns):
             expression = "sessions.id" if each.name == "session" else f"it.{each.name}"
-            if each.name in _LEFT_OUT and (each.copies or each.usual is not None):
+            if each.name not in _WRITTEN and (each.copies or each.usual is not None):
                 usual = f"it.{each.copies}" if each.copies else repr(each.usual)
                 expression = f"coalesce({expression}, {usual})"
                 self._left_out.append((place, each.usual, self.names.index(each.copies or "id")))
@@ -303,7 +313,15 @@ class TableCodec(RowCodec[T]):
     def derive(self, value: T, row: Row) -> Row:
         """Return the columns that follow from a value and its row."""
         checksum = compute_checksum(row)
-        return (bytes.fromhex(value.fingerprint), checksum) if isinstance(value, Record) else (checksum,)
+        if not isinstance(value, Record):
+            return (checksum,)
+        return compute_mark(value.scope, value.fingerprint), checksum
+
+
+def compute_mark(scope: str, fingerprint: str) -> bytes:
+    """Return the fingerprint of a text within a scope. An index of it need not have the scopes."""
+    name = scope.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(name, digest_size=12, key=bytes.fromhex(fingerprint)).digest()
 
 
 def compute_checksum(row: Row) -> int:
@@ -493,6 +511,9 @@ def decode_value(subject: Subject, document: str | None) -> Value | None:
     value: Value = from_document(TABLES[subject], document)
     return value
 
+
+USUAL_CHANGE = MappingProxyType({"actor": "owner", "operation": "save", "subject": "record"})
+"""What most changes have in the journal. SQLite has NULL for it, which the view `changes` fills in."""
 
 CHANGE_COLUMNS = "sequence, batch, at, actor, operation, note, reference, key, subject, before, after"
 

@@ -254,8 +254,7 @@ class Store(Queries):
             fingerprints = [fingerprint for _, fingerprint in group]
             for start in range(0, len(fingerprints), _CHUNK):
                 where = self._where("records")
-                where.add("it.archived_at IS NULL AND it.scope = ?", scope)
-                where.add_any("it.fingerprint", fingerprints[start : start + _CHUNK])
+                where.add_like(scope, fingerprints[start : start + _CHUNK])
                 found += self._select("record", where, "it.key")
         return found
 

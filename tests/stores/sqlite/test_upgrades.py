@@ -15,7 +15,6 @@ import pytest
 
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
-from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
@@ -122,12 +121,8 @@ def test_a_file_of_version_1_keeps_everything(path: Path) -> None:
         assert [row.sequence for row in store.journal(id=GONE.id)] == [3, 8, 9]
         assert store.measure("record", None) == CollectionStats(passages=2, tokens=13)
         assert store.cursor("seen") == "1"
-        assert store.entries("agent", now=NOW) == [Entry(**{**vars_of(make_entry()), "tags": ("t",)})]
+        assert store.entries("agent", now=NOW) == [replace(make_entry(), tags=("t",))]
         assert is_journal_consistent(store)
-
-
-def vars_of(one: Entry) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
 def test_a_file_of_version_1_becomes_what_a_new_file_is_and_is_backed_up(path: Path, tmp_path: Path) -> None:
@@ -227,13 +222,16 @@ def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_beco
         assert is_journal_consistent(store)
 
 
-def test_usual_columns_of_a_file_of_version_16_are_left_out(path: Path) -> None:
+def test_usual_columns_of_a_file_of_version_17_are_left_out(path: Path) -> None:
     with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        before = list(store.find(Filter(archived=None)))
+        before = list(store.find(Filter(archived=None))), store.journal()
     full = ", ".join(f"{name} = {sql.replace('it.', '')}" for name, sql in RECORDS.expressions.items())
     with contextlib.closing(sqlite3.connect(path)) as file, file:
-        file.execute(f"UPDATE records SET fingerprint = lower(hex(fingerprint)), {full}")
-        file.execute("PRAGMA user_version = 16")
+        file.execute(f"UPDATE records SET fingerprint = 'earlier ' || key, {full}")
+        file.execute("UPDATE journal SET subject = ifnull(subject, 'record'), actor = ifnull(actor, 'owner')")
+        file.execute("PRAGMA user_version = 17")
     with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        assert (store.check(), list(store.find(Filter(archived=None)))) == ([], before)
-        assert (None,) * 3 in store._connections.rows("SELECT layer, refs, last_seen_at FROM records")
+        assert (store.check(), (list(store.find(Filter(archived=None))), store.journal())) == ([], before)
+        usual = "layer, refs, last_seen_at, tags, subject, actor FROM records JOIN journal ON sequence = records.key"
+        assert (None,) * 6 in store._connections.rows(f"SELECT {usual}")
+    assert version_of(path.with_name("reverie.db.v17.backup")) == 17

@@ -58,6 +58,8 @@ _QUIET_S = 2.0  # without an erasure, before an emptied index is built again
 _REBUILT_A_SECOND = 20_000  # passages; as long as that takes, no erasure is to come either
 _TRIES = 3
 _FAR = 2_000  # entries of the journal that are better written to the disk than followed in memory
+_LOAD = 16_000  # entries of a load that become one segment: each segment has all of its words again
+_PAUSE_S = 0.5  # without changes, after which a load has ended
 _NOT_FOLLOWED = -1
 _MAX_COUNTS = 100_000
 _NEAR = 50  # passages that are searched for words near an unknown one
@@ -91,6 +93,7 @@ class SearchIndex:
         self._question = threading.local()
         self._written = threading.Event()  # whether no changes are being written to the disk
         self._written.set()
+        self._awaited = threading.Event()  # whether somebody waits for that
         self._forget_tail(0)
 
     def _reset_after_fork(self) -> None:
@@ -293,6 +296,7 @@ class SearchIndex:
             return self._committed
         newest = self._store.sequence()  # first, since it fails if the store is gone
         if newest - self._followed >= _FAR and threading.current_thread() is not self._folding:
+            self._awaited.set()
             self._written.wait(_WAIT_FOR_REBUILD_S)  # another thread writes many changes to the disk
         committed = self._committed if self._committed is not None else self._open()
         self._notice_others(committed)
@@ -411,7 +415,7 @@ class SearchIndex:
 
     def _fill_changes(self, batch: IndexBatch, sequence: int, *, until: int | None) -> int:
         """Add the changes after a journal entry, up to another one (None: all); return the number of the last one."""
-        while (until is None or sequence < until) and not self._is_hurried:
+        while (until is None or sequence < until) and not self._is_too_far(sequence):
             if not (found := self._store.read_changes(sequence)):
                 break
             last, changes = found
@@ -423,6 +427,28 @@ class SearchIndex:
                     batch.add(IndexedPassage(passage.key, value, passage.analysis))
             sequence = last
         return sequence
+
+    def _fill_load(self, batch: IndexBatch, sequence: int, newest: int) -> int:
+        """Add the changes after a journal entry, and, on the thread, those that come until a load has ended."""
+        most = sequence + _LOAD
+        sequence = self._fill_changes(batch, sequence, until=newest)
+        while (
+            sequence < most and threading.current_thread() is self._folding and self._wait_for_more(sequence)
+        ):
+            sequence = self._fill_changes(batch, sequence, until=self._store.sequence())
+        return sequence
+
+    def _wait_for_more(self, sequence: int) -> bool:
+        """Wait until many changes came after a journal entry, or none do any more; return whether some have come."""
+        before, newest = 0, self._store.sequence()
+        while before < newest < sequence + FOLD_AT and not self._awaited.wait(_PAUSE_S):
+            before, newest = newest, self._store.sequence()
+        is_left = self._is_too_far(sequence) if self._is_hurried else self._awaited.is_set()
+        return newest > sequence and not is_left
+
+    def _is_too_far(self, sequence: int) -> bool:
+        """Return whether the index is being closed, and the next process has to follow what comes after an entry."""
+        return self._is_hurried and self._store.sequence() - sequence >= _FAR
 
     def _handle_loss(self, error: Exception) -> None:
         """Go on with the files that are still open, since those on disk are gone or broken, and build new ones."""
@@ -450,7 +476,7 @@ class SearchIndex:
         with self._lock:
             newest = self._store.sequence()
             committed = self._committed if self._committed is not None else self._open()
-            is_far_behind = not self._lost and newest - self._followed >= _FAR
+            is_far_behind = not self._lost and newest - self._followed >= FOLD_AT
             if not is_far_behind:
                 self._catch_up()
                 if not self._count_waiting() or self._lost:
@@ -461,7 +487,7 @@ class SearchIndex:
 
         def fill(batch: IndexBatch) -> int:
             if is_far_behind:  # from the journal to the disk, without holding all of it in memory
-                return self._fill_changes(batch, committed.sequence, until=newest)
+                return self._fill_load(batch, committed.sequence, newest)
             for key in (*stale, *(leaf.key for leaf in fresh)):
                 batch.remove(key)
             for leaf in fresh:
@@ -469,6 +495,7 @@ class SearchIndex:
             return sequence
 
         self._written.clear()
+        self._awaited.clear()
         try:
             committed.write(fill)
         except WriterBusy:
@@ -502,6 +529,7 @@ class SearchIndex:
             return True
         deadline = time.monotonic() + _WAIT_FOR_SCRUB_S
         while True:
+            self._awaited.set()
             try:
                 TantivyIndex(self._folder).clear()
                 break
@@ -561,6 +589,7 @@ class SearchIndex:
     def close(self) -> None:
         """Commit what was followed, and the changes since unless they are many: then the next process follows them."""
         self._closing = self._is_hurried = True  # before the lock, which the thread may have for long
+        self._awaited.set()
         with self._lock:
             folding = self._folding
         if folding is not None:

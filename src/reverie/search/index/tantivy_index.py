@@ -34,7 +34,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, Value, compute_brevity
 
-FORMAT = "11"
+FORMAT = "12"
 """Part of the folder's name. Another schema or analyzer has another folder, whose index is built again."""
 
 _NEVER = (1 << 62) - 1
@@ -42,7 +42,7 @@ _HEAP_BYTES = 24_000_000  # each thread that writes a commit leaves a part of it
 _KEYS_AT_ONCE = 500
 _MOST_FREQUENCIES = 100_000  # remembered, some twenty megabytes
 _MOST_NEAR = 1_000  # remembered, each with up to fifty keys
-_MARKER = 0
+_MARKER = "subject=marker"
 _NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock"})
 _PARTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 _MAGIC = 1337  # at the end of each file of a segment
@@ -94,6 +94,7 @@ class IndexBatch:
     def __init__(self, writer: tantivy.IndexWriter, fields: tantivy.Schema) -> None:
         self._writer = writer
         self._fields = fields
+        self._last: IndexedPassage | None = None
 
     def remove(self, key: int) -> None:
         """Remove a passage; an unknown key is ignored."""
@@ -102,7 +103,22 @@ class IndexBatch:
 
     def add(self, leaf: IndexedPassage) -> None:
         """Add a passage that is not in the index."""
+        self._last = leaf
         self._writer.add_document(_build_document(leaf))
+
+    def mark(self, sequence: int) -> None:
+        """Add the marker with the number of the last journal entry.
+
+        Its numbers go on where those of the passages end: tantivy takes bytes of each passage for one that is missing
+        or out of order.
+        """
+        self._writer.delete_documents_by_query(Query.term_query(self._fields, "labels", _MARKER))
+        document = tantivy.Document()
+        document.add_text("labels", _MARKER)
+        document.add_unsigned("sequence", sequence)
+        if self._last is not None:
+            _add_numbers(document, self._last._replace(key=sequence + 1))
+        self._writer.add_document(document)
 
 
 class TantivyIndex:
@@ -142,7 +158,7 @@ class TantivyIndex:
 
     def _read_sequence(self, searcher: tantivy.Searcher) -> int:
         """Return the number of the last journal entry in a commit; 0 for an empty index."""
-        hits = searcher.search(self._build_term_query("key", _MARKER), 1, count=False).hits
+        hits = searcher.search(self._build_term_query("labels", _MARKER), 1, count=False).hits
         values = searcher.fast_field_values("sequence", [address for _, address in hits])
         return int(values[0]) if values and values[0] is not None else 0
 
@@ -417,9 +433,7 @@ class TantivyIndex:
             if self._read_sequence(self._index.searcher()) != self.sequence:
                 raise WriterBusy("another commit came first")
             batch = IndexBatch(writer, self._schema)
-            sequence = fill(batch)
-            batch.remove(_MARKER)
-            writer.add_document(_build_marker(sequence))
+            batch.mark(fill(batch))
             writer.commit()
         self._commits_in_memory += 1
         with suppress(ValueError):  # a failed merge costs speed only; the commit stands
@@ -493,14 +507,6 @@ def remove_older(folder: Path) -> None:
                 remove_index(beside)
 
 
-def _build_marker(sequence: int) -> tantivy.Document:
-    document = tantivy.Document()
-    document.add_unsigned("key", _MARKER)
-    document.add_unsigned("sequence", sequence)
-    document.add_text("labels", "subject=marker")
-    return document
-
-
 def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     value, analysis = leaf.value, leaf.analysis
     subject = get_searchable_kind(value)
@@ -521,17 +527,23 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     document.add_text("marks", " ".join(marks))
     for name, label in _list_labels(value, analysis.speaker):
         document.add_text("labels", f"{name}={label}")
+    _add_numbers(document, leaf)
+    if isinstance(value, Record):
+        document.add_integer("pinned", int(value.pinned))
+    return document
+
+
+def _add_numbers(document: tantivy.Document, leaf: IndexedPassage) -> None:
+    value = leaf.value
     document.add_unsigned("key", leaf.key)
     # Tantivy multiplies by log2(2 + field), which equals the brevity.
-    document.add_unsigned("brevity", 2 ** compute_brevity(analysis.length) - 2)
+    document.add_unsigned("brevity", 2 ** compute_brevity(leaf.analysis.length) - 2)
     if isinstance(value, Record):
         document.add_integer("created", to_microseconds(value.created_at))
         document.add_integer("valid_from", to_microseconds(value.valid_from) if value.valid_from else -_NEVER)
         document.add_integer("valid_to", to_microseconds(value.valid_to) if value.valid_to else _NEVER)
-        document.add_integer("pinned", int(value.pinned))
     else:
         document.add_integer("created", to_microseconds(value.at))
-    return document
 
 
 def _build_mark(subject: Searchable, sign: int | str, token: str) -> str:

@@ -12,24 +12,10 @@ from reverie.domain.change import OPERATIONS, Change, Value
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
-from reverie.stores.base import (
-    CopiedRow,
-    Unjournaled,
-    find_merges,
-    move_fields,
-    translating_damage,
-)
+from reverie.stores import base
 from reverie.stores.codec import ENTRIES, decode_value, encode_value
+from reverie.stores.postgres import schema
 from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
-from reverie.stores.postgres.schema import (
-    VERSION,
-    connect_once,
-    create_tables,
-    lock_schema,
-    open_space,
-    refuse_existing,
-    refuse_other_version,
-)
 from reverie.stores.postgres.store import CHANGE, PostgresStore, build_parameters
 from reverie.stores.protocol import CommitOptions
 
@@ -46,15 +32,15 @@ _LATEST = (
 )
 _TYPES = (*("bigint",) * 3, *("text",) * 4, "bigint", "text", "json", "json", "text")
 _ARRAYS = ", ".join(f"%s::{'text' if kind == 'json' else kind}[]" for kind in _TYPES)
-_COLUMNS = ", ".join(CopiedRow._fields)
+_COLUMNS = ", ".join(base.CopiedRow._fields)
 _INSERT_ROWS = (
     f"INSERT INTO reverie.journal (space, {_COLUMNS}) SELECT %s, "
-    f"{', '.join(f'r.{name}::{kind}' for name, kind in zip(CopiedRow._fields, _TYPES, strict=True))} "
+    f"{', '.join(f'r.{name}::{kind}' for name, kind in zip(base.CopiedRow._fields, _TYPES, strict=True))} "
     f"FROM unnest({_ARRAYS}) AS r ({_COLUMNS})"
 )
 
 
-def write_rows(connection: psycopg.Connection, space: int, rows: Sequence[CopiedRow]) -> None:
+def write_rows(connection: psycopg.Connection, space: int, rows: Sequence[base.CopiedRow]) -> None:
     """Append rows to the journal of a memory, in a transaction of the caller."""
     records = [row.sequence for row in rows if row.subject == "record"]
     connection.execute(
@@ -100,7 +86,7 @@ class PostgresCopyTarget:
 
     def __init__(self, url: str, *, analyse: Analyse) -> None:
         self._address = parse_postgres_url(url)
-        refuse_existing(self._address)
+        schema.refuse_existing(self._address)
         draft = self._address.build_url(self._address.memory + _DRAFT)
         self.store = PostgresStore(draft, analyse=analyse)
         self._connections = self.store._connections
@@ -112,13 +98,13 @@ class PostgresCopyTarget:
             connection.execute(SET_SPACE, [str(self._space)])
             yield connection
 
-    def write_rows(self, rows: Sequence[CopiedRow]) -> None:
+    def write_rows(self, rows: Sequence[base.CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""
         with self._changing() as connection:
             write_rows(connection, self._space, rows)
 
-    @translating_damage()
-    def finish(self, rest: Unjournaled) -> None:
+    @base.translating_damage()
+    def finish(self, rest: base.Unjournaled) -> None:
         """Make all things from the journal, and store the rest, in one transaction."""
         with self._changing() as connection:
             for table in _MADE:
@@ -136,7 +122,7 @@ class PostgresCopyTarget:
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""
-        refuse_existing(self._address)
+        schema.refuse_existing(self._address)
         self._connections.call(
             "WITH due AS (UPDATE reverie.work SET due_at = clock_timestamp() WHERE space = %s) "
             "UPDATE reverie.space SET name = %s WHERE id = %s RETURNING id",
@@ -179,23 +165,23 @@ def prepare_database(url: str, *, create: bool) -> bool:
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
     address = parse_postgres_url(url)
-    with connect_once(address) as connection, lock_schema(connection) as version:
-        if 0 < version < VERSION:
+    with schema.connect_once(address) as connection, schema.lock_schema(connection) as version:
+        if 0 < version < schema.VERSION:
             _upgrade(connection, version)
         elif version == 0 and create:
-            create_tables(connection)
+            schema.create_tables(connection)
         else:
-            refuse_other_version(version, address.shown)
+            schema.refuse_other_version(version, address.shown)
     if create:
-        open_space(address, create=True)
-    return version < VERSION
+        schema.open_space(address, create=True)
+    return version < schema.VERSION
 
 
-@translating_damage()
+@base.translating_damage()
 def _upgrade(connection: psycopg.Connection, version: int) -> None:
     """Copy all memories into today's tables, with the rights of roles, and remove the former tables."""
     connection.execute(f"ALTER SCHEMA reverie RENAME TO {_FORMER}")
-    create_tables(connection)
+    schema.create_tables(connection)
     for (space,) in connection.execute(_SPACES).fetchall():
         connection.execute(SET_SPACE, [str(space)])
         _copy_journal(connection, space, version)
@@ -226,30 +212,32 @@ def _copy_journal(connection: psycopg.Connection, space: int, version: int) -> N
             f"FROM {_FORMER}.journal WHERE space = %s ORDER BY sequence",
             [space],
         )
-        while rows := [CopiedRow._make(row) for row in cursor.fetchmany(_BATCH)]:
+        while rows := [base.CopiedRow._make(row) for row in cursor.fetchmany(_BATCH)]:
             write_rows(connection, space, [_modernize(row, version, records) for row in rows])
             sequence = rows[-1].sequence
     now = int(time.time() * 1e6)
     keys = {record.id: key for key, record in records.items()}
     merges = [
-        CopiedRow(
+        base.CopiedRow(
             sequence=number, batch=sequence + 1, at=now, actor=_MIGRATOR, operation="reinforce", note="",
             reference="", key=keys[change.id], subject="record", before=encode_value(change.before),
             after=encode_value(change.after), id=change.id,
         )
-        for number, change in enumerate(find_merges(records.values(), now=from_microseconds(now)), sequence + 1)
+        for number, change in enumerate(base.find_merges(records.values(), now=from_microseconds(now)), sequence + 1)
     ]  # fmt: skip
     if merges:
         write_rows(connection, space, merges)
 
 
-def _modernize(row: CopiedRow, version: int, records: dict[int, Record]) -> CopiedRow:
+def _modernize(row: base.CopiedRow, version: int, records: dict[int, Record]) -> base.CopiedRow:
     """Return a row with its words and its documents as today; note the latest version of a record."""
     if row.operation not in OPERATIONS:  # before version 10 a change had one text
         row = row._replace(operation="update", note=row.operation)
     before, after = (decode_value(row.subject, each) for each in (row.before, row.after))
     if version < _FIELDS and row.subject == "record":
-        before, after = (move_fields(each) if isinstance(each, Record) else None for each in (before, after))
+        before, after = (
+            base.move_fields(each) if isinstance(each, Record) else None for each in (before, after)
+        )
         records.pop(row.key, None)
         if isinstance(after, Record):
             records[row.key] = after

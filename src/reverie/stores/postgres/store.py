@@ -24,25 +24,10 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Searchable, is_searched
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores import codec
 from reverie.stores.base import Conditions, CopiedRow, KeptVector, ServerStatus, build_conflict, format_limit
-from reverie.stores.codec import (
-    CHANGE_COLUMNS,
-    ENTRIES,
-    TABLES,
-    decode_change,
-    decode_value,
-    encode_value,
-    to_json,
-)
+from reverie.stores.postgres import schema
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row, parse_postgres_url
-from reverie.stores.postgres.schema import (
-    describe_remains,
-    find_problems,
-    list_places,
-    open_space,
-    read_status,
-    rewrite_tables,
-)
 from reverie.stores.protocol import CommitOptions, Store
 from reverie.stores.sqlite.derived import DerivedDatabase
 
@@ -53,7 +38,7 @@ _log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
-_SUBJECTS = {table.name: table.subject for table in TABLES.values()}
+_SUBJECTS = {table.name: table.subject for table in codec.TABLES.values()}
 _TABLES = {
     "journal": "journal", "entries": "entry", "cursors": "cursor", "counters": "counter", "tombstones": "tombstone",
 }  # fmt: skip
@@ -107,12 +92,14 @@ def build_parameters(
         "since": options.get("since"),
         "subjects": [edit.subject for edit in edits],
         "ids": [edit.id for edit in edits],
-        "befores": [encode_value(edit.before) for edit in edits],
-        "afters": [encode_value(edit.after) for edit in edits],
+        "befores": [codec.encode_value(edit.before) for edit in edits],
+        "afters": [codec.encode_value(edit.after) for edit in edits],
         "fingerprints": [
             edit.after.fingerprint if isinstance(edit.after, Record) else None for edit in edits
         ],
-        "tags": [to_json([tag.casefold() for tag in getattr(edit.after, "tags", ())]) for edit in edits],
+        "tags": [
+            codec.to_json([tag.casefold() for tag in getattr(edit.after, "tags", ())]) for edit in edits
+        ],
         "expected_names": list(expected),
         "expected_values": list(expected.values()),
         "cursor_names": list(cursors),
@@ -240,7 +227,7 @@ class PostgresStore(Store):
         address = parse_postgres_url(url)
         self.shown = address.shown
         self._analyse = analyse
-        self._space, self.identity, self.origin = open_space(address, create=create)
+        self._space, self.identity, self.origin = schema.open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
         self._derived = DerivedDatabase(None, analyse=analyse)
 
@@ -289,17 +276,17 @@ class PostgresStore(Store):
         """
         self._connections.refuse_change()
         with self._connections.connection() as connection:
-            are_rewritten = rewrite_tables(connection, list_places(connection, self._space))
+            are_rewritten = schema.rewrite_tables(connection, schema.list_places(connection, self._space))
         return self._derived.scrub(self) and are_rewritten
 
     def describe_remains(self) -> tuple[str, ...]:
         """Return descriptions of where the server keeps erased content that `scrub` cannot remove."""
         with self._connections.connection() as connection:
-            return describe_remains(connection)
+            return schema.describe_remains(connection)
 
     def server_status(self) -> ServerStatus:
         """Return the health of the server, of the connections to it, and of background work."""
-        return read_status(self._connections)
+        return schema.read_status(self._connections)
 
     # -- the journal ---------------------------------------------------------------------------------
 
@@ -347,7 +334,7 @@ class PostgresStore(Store):
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
-        given = (*ENTRIES.encode(entry), capacity, to_microseconds(now))
+        given = (*codec.ENTRIES.encode(entry), capacity, to_microseconds(now))
         return bool(self._connections.call_function("put_entry", *given))
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
@@ -408,7 +395,7 @@ class PostgresStore(Store):
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
         with self._connections.viewing():
-            return find_problems(self._connections)
+            return schema.find_problems(self._connections)
 
     def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
         """Return journal rows with larger numbers, in ascending order."""
@@ -431,12 +418,12 @@ class PostgresStore(Store):
     ) -> list[JournalEntry]:
         if id is not None:
             where.add("it.id = ?", id)
-        columns = CHANGE_COLUMNS.replace("before, after", "before::text, after::text")
+        columns = codec.CHANGE_COLUMNS.replace("before, after", "before::text, after::text")
         end = f" ORDER BY it.sequence {order}{format_limit(limit)}"
-        return [decode_change(row) for row in self._read(columns, "journal", where, end)]
+        return [codec.decode_change(row) for row in self._read(columns, "journal", where, end)]
 
     def _form(self, subject: Subject) -> tuple[str, str]:
         return "it.key, it.id, it.body::text", "reverie.thing AS it"
 
     def _decode(self, subject: Subject, row: Row) -> Any:
-        return decode_value(subject, row[2])
+        return codec.decode_value(subject, row[2])

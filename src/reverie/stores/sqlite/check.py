@@ -15,23 +15,9 @@ from reverie.domain.conversation import SessionState, Turn, validate_session, va
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.record import Record, validate_record
+from reverie.stores import codec
 from reverie.stores.base import StoreProblem
-from reverie.stores.codec import (
-    CHANGE_COLUMNS,
-    ENTRIES,
-    IN_ROW,
-    TABLES,
-    TableCodec,
-    UnreadableRow,
-    decode_journal_entry,
-    from_document,
-    to_document,
-)
-from reverie.stores.sqlite.reading import (
-    fetch_rows_tolerantly,
-    iter_rows_tolerantly,
-    iter_things_tolerantly,
-)
+from reverie.stores.sqlite import reading
 
 _REPAIR = "run `reverie doctor --fix`, which copies everything that can be read into a new database"
 
@@ -93,12 +79,14 @@ def _find_damage(file: sqlite3.Connection) -> Iterator[str]:
 
 def _check_queries(file: sqlite3.Connection) -> Iterator[str]:
     for text, sql in _FINDINGS.items():
-        for row in fetch_rows_tolerantly(file, sql, ()):
+        for row in reading.fetch_rows_tolerantly(file, sql, ()):
             yield text.format(*row)
-    for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRIES.names)} FROM entries", ()):
+    for row in reading.fetch_rows_tolerantly(
+        file, f"SELECT {', '.join(codec.ENTRIES.names)} FROM entries", ()
+    ):
         try:
-            ENTRIES.decode(row)
-        except UnreadableRow as error:
+            codec.ENTRIES.decode(row)
+        except codec.UnreadableRow as error:
             yield f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}"
 
 
@@ -107,7 +95,7 @@ def _check_content(file: sqlite3.Connection) -> Iterator[str]:
     latest: dict[int, str | None] = {}
     subjects: dict[int, str] = {}
     yield from _check_journal(file, latest, subjects)
-    for table in TABLES.values():
+    for table in codec.TABLES.values():
         yield from _check_things(file, table, latest)
     for key, document in latest.items():
         if document is not None:
@@ -124,17 +112,17 @@ def _check_journal(
         latest: Receives the last document of each key.
         subjects: Receives what each key belongs to.
     """
-    sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?"
+    sql = f"SELECT {codec.CHANGE_COLUMNS} FROM changes WHERE sequence > ? ORDER BY sequence LIMIT ?"
     number = 0
-    for row in iter_rows_tolerantly(file, sql):
+    for row in reading.iter_rows_tolerantly(file, sql):
         sequence, key, before, after = row[0], row[7], row[9], row[10]
         if sequence != number + 1:
             which = f"changes {number + 1} to {sequence - 1} are"
             yield f"{f'change {number + 1} is' if sequence == number + 2 else which} missing from the journal"
         number = sequence
         try:
-            decode_journal_entry((*row[:10], None if after == IN_ROW else after))
-        except UnreadableRow as error:
+            codec.decode_journal_entry((*row[:10], None if after == codec.IN_ROW else after))
+        except codec.UnreadableRow as error:
             yield f"change {sequence} in the journal cannot be read: {error}"
         else:
             if before is not None and before != latest.get(key):
@@ -143,17 +131,17 @@ def _check_journal(
 
 
 def _check_things(
-    file: sqlite3.Connection, table: TableCodec[Any], latest: dict[int, str | None]
+    file: sqlite3.Connection, table: codec.TableCodec[Any], latest: dict[int, str | None]
 ) -> Iterator[str]:
     """Report rows that cannot be read, have a wrong fingerprint or checksum, or differ from the journal."""
     derived = [f"it.{name}" for name in table.derived]
-    for key, *columns in iter_things_tolerantly(file, table, *derived):
+    for key, *columns in reading.iter_things_tolerantly(file, table, *derived):
         stored, row = tuple(columns[: len(derived)]), tuple(columns[len(derived) :])
         document = latest.pop(key, None)
         name = f"{table.subject} {row[0]!r} (key {key})"
         try:
             value = validate_value(table.decode(row))
-        except UnreadableRow as error:
+        except codec.UnreadableRow as error:
             yield f"{name} cannot be read: {error}"
             continue
         except InvalidInput:
@@ -162,11 +150,13 @@ def _check_things(
         for column, found, expected in zip(table.derived, stored, table.derive(value, row), strict=True):
             if found != expected:
                 yield f"{name} has another {column} than its columns"
-        if document == IN_ROW or document == to_document(table, row):  # far quicker than reading it
+        if document == codec.IN_ROW or document == codec.to_document(
+            table, row
+        ):  # far quicker than reading it
             continue
         try:
-            journaled = None if document is None else from_document(table, document)
-        except UnreadableRow as error:
+            journaled = None if document is None else codec.from_document(table, document)
+        except codec.UnreadableRow as error:
             yield f"the latest version of {name} in the journal cannot be read: {error}"
             continue
         if journaled != value:

@@ -21,7 +21,7 @@ from reverie.stores.sqlite.scrubbing import quiesce
 APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
 
-VERSION = 17
+VERSION = 18
 """Number of today's tables, in the header of the file."""
 
 PASSAGES = Path("index", "passages")

@@ -34,6 +34,8 @@ from reverie.domain.passage import (
     get_searchable_kind,
 )
 from reverie.domain.record import Record
+from reverie.domain.text.ids import is_id
+from reverie.domain.text.timestamps import from_microseconds
 from reverie.stores.base import build_placeholders
 from reverie.stores.codec import Row
 from reverie.stores.forks import close_for_forks, using_connections
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from reverie.stores.protocol import Store
 
 # Version of the tables and of the analyzer; a file of another one is made again.
-_FORMAT = 6
+_FORMAT = 7
 
 _BATCH = 1_000
 _PATIENCE_S = 10.0
@@ -63,13 +65,17 @@ _USUAL = (
     '"page":"HISTORY.md","layer":"episodic","layer":"procedural","origin":"agent","about":"owner"'
 )
 
-_COLUMNS = (
-    "key, terms, length, thread, position, voice, at, cues, dates, coalesce(importance, 0.5), "
-    "coalesce(confidence, 0.8), kind, pinned, expires_at"
-)
+_START = '{"id":"'
+_END = len(_START) + 12
+"""Where the id of a document ends."""
+
+_COLUMNS = "key, terms, length, thread, position, voice, at, cues, dates"
+_ALL = f"{_COLUMNS}, importance, confidence, kind, pinned, expires_at"
 _NUMBER = "(SELECT number FROM name WHERE text = ?)"
-_INSERT = f"INSERT INTO passage VALUES ({'?, ' * 9}nullif(?, 0.5), nullif(?, 0.8), ?, ?, ?, ?, {_NUMBER}, {_NUMBER}, ?)"
-_NAMED = "passage JOIN name AS s ON s.number = scope LEFT JOIN name AS c ON c.number = category"
+_INSERT = (
+    f"INSERT INTO passage VALUES ({'?, ' * 9}nullif(?, 0.5), nullif(?, 0.8), nullif(?, 'fact'), ?, ?, ?, "
+    f"{_NUMBER}, {_NUMBER}, ?)"
+)
 _MEASURE = (
     "INSERT INTO measure VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
     "passages = passages + excluded.passages, tokens = tokens + excluded.tokens"
@@ -83,12 +89,11 @@ _REMOVE_UNUSED = (
 )
 
 
-_TURN = "key, terms, length, thread, position, voice, at, cues, dates"
 # The other fields of every turn, which are not read: a search reads hundreds of turns.
-_TURN_REST = Passage(0, "", 0, kind="turn")[len(_TURN.split(", ")) :]
+_TURN_REST = Passage(0, "", 0, kind="turn")[len(_COLUMNS.split(", ")) :]
 
 _NEIGHBORS = (
-    f"SELECT {_TURN} FROM passage WHERE key IN (SELECT near.key FROM passage AS hit CROSS JOIN passage AS near "
+    f"SELECT {_COLUMNS} FROM passage WHERE key IN (SELECT near.key FROM passage AS hit CROSS JOIN passage AS near "
     "ON near.thread = hit.thread AND near.position BETWEEN hit.position - ? AND hit.position + ? "
     "WHERE hit.thread IS NOT NULL AND hit.key IN ({}))"
 )
@@ -181,24 +186,41 @@ class DerivedDatabase:
                 counter[1] += sign * length
 
         where = f"key IN ({build_placeholders(len(keys))})"
-        sql = f"SELECT key, s.text, c.text, voice, length FROM {_NAMED} WHERE {where}"
-        removed = file.execute(sql, keys).fetchall()
+        removed = file.execute(
+            f"SELECT key, scope, category, voice, length FROM whole WHERE {where}", keys
+        ).fetchall()
         for _, scope, category, voice, length in removed:
             count(scope, category, voice, length, -1)
         file.executemany("DELETE FROM passage WHERE key = ?", [row[:1] for row in removed])
-        rows, names = [], set()
+        rows = []
         self._analyzed |= dict.fromkeys(keys)
-        for key, value, thread, document in store.read_searched(subject, keys):
+        searched = store.read_searched(subject, keys)
+        endings = self._name(file, [value for _, value, *_ in searched])
+        for key, value, thread, document in searched:
             passage = _build_passage(key, value, thread, self._analyse)
             self._analyzed[key] = (passage, value)
             scope, category = get_scope(value), value.category if isinstance(value, Record) else None
             beside = (passage.position, passage.speaker, passage.at, passage.kind, scope, category)
             copy = _pack(document, _predict(passage.terms, *beside))
-            rows.append((*passage, SEARCHABLE.index(subject), scope, category, copy))
+            short = passage.terms.removesuffix(endings.get(category, ""))
+            terms = passage.terms if short.endswith(" ") else short
+            rows.append(
+                (key, terms or passage.terms, *passage[2:], SEARCHABLE.index(subject), scope, category, copy)
+            )
             count(scope, category, passage.speaker, passage.length, 1)
-            names |= {scope} if category is None else {scope, category}
-        file.executemany("INSERT OR IGNORE INTO name (text) VALUES (?)", [(name,) for name in names])
         file.executemany(_INSERT, rows)
+
+    def _name(self, file: sqlite3.Connection, values: Sequence[_Value]) -> dict[str | None, str]:
+        """Give the scopes and categories of values numbers; return the words of each as a category."""
+        names = {get_scope(value) for value in values}
+        names |= {
+            value.category for value in values if isinstance(value, Record) and value.category is not None
+        }
+        sql = f"SELECT text, words FROM name WHERE text IN ({build_placeholders(len(names))})"
+        known: dict[str | None, str] = dict(file.execute(sql, [*names]))
+        new = {name: self._analyse(_build_empty_record(name)).terms for name in names.difference(known)}
+        file.executemany("INSERT INTO name (text, words) VALUES (?, ?)", new.items())
+        return known | new
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -215,7 +237,9 @@ class DerivedDatabase:
                 )
                 found |= {row[0]: tuple.__new__(Passage, row + _TURN_REST) for row in rows}
             else:
-                sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({build_placeholders(len(some))})"
+                sql = (
+                    f"SELECT {_ALL} FROM whole WHERE subject = ? AND key IN ({build_placeholders(len(some))})"
+                )
                 rows = self._read(store, sql, (SEARCHABLE.index(subject), *some))
                 # In a third of the time of `_make`.
                 found |= {row[0]: tuple.__new__(Passage, row) for row in rows}
@@ -409,24 +433,29 @@ def _prepare(file: sqlite3.Connection) -> None:
 def _predict(
     terms: str, position: int, voice: str, at: float, kind: str, scope: str, category: str | None
 ) -> bytes:
-    """Return what a document resembles: its words, the usual columns, and those that are stored beside it."""
-    moment = round(at * 1_000_000)
+    """Return what a document resembles: the usual columns, those that are stored beside it, and its words."""
+    moment, named = round(at * 1_000_000), f',"kind":"{kind}"' if kind != "fact" else ""
     text = (
-        f'{terms}{_USUAL},"position":{position},"at":{moment},"speaker":"{voice}",'
-        f'"scope":"{scope}","kind":"{kind}","category":"{category}","created_at":{moment},"content":"'
+        f'{_USUAL},"position":{position},"at":{moment},"speaker":"{voice}",'
+        f'"scope":"{scope}"{named},"category":"{category}","created_at":{moment},"content":"{terms}'
     )
     return text.encode("utf-8", "surrogatepass")
 
 
 def _pack(document: str, expected: bytes) -> bytes:
-    """Return a document compressed."""
+    """Return a document compressed, behind its id as bytes, or as whole if it has none."""
+    name, start = document[len(_START) : _END], _END
+    if not is_id(name):
+        name, start = "0" * 12, 0
     packer = zlib.compressobj(6, wbits=-12, memLevel=5, zdict=expected)
-    return packer.compress(document.encode("utf-8", "surrogatepass")) + packer.flush()
+    body = packer.compress(document[start:].encode("utf-8", "surrogatepass"))
+    return bytes.fromhex(name) + body + packer.flush()
 
 
 def _unpack(packed: bytes, expected: bytes) -> str:
     unpacker = zlib.decompressobj(wbits=-12, zdict=expected)
-    return unpacker.decompress(packed).decode("utf-8", "surrogatepass")
+    text = unpacker.decompress(packed[6:]).decode("utf-8", "surrogatepass")
+    return text if text.startswith(_START[:1]) else f"{_START}{packed[:6].hex()}{text}"
 
 
 def read_copies(folder: Path) -> tuple[int, str, dict[int, str]]:
@@ -441,8 +470,10 @@ def read_copies(folder: Path) -> tuple[int, str, dict[int, str]]:
         return 0, "", {}
     try:
         with contextlib.closing(open_connection(build_uri(path, "mode=ro"))) as file:
+            if file.execute("PRAGMA user_version").fetchone()[0] != _FORMAT:
+                return 0, "", {}
             followed, mark = _read_followed(file)
-            sql = f"SELECT key, copy, terms, position, voice, at, kind, s.text, c.text FROM {_NAMED}"
+            sql = "SELECT key, copy, terms, position, voice, at, kind, scope, category FROM whole"
             copies = {key: _unpack(copy, _predict(*row)) for key, copy, *row in file.execute(sql)}
             return followed, mark, copies
     except (sqlite3.Error, zlib.error, UnicodeDecodeError) as error:
@@ -459,6 +490,11 @@ def _group_keys(entries: Sequence[Row]) -> list[tuple[Searchable, list[int]]]:
     """Return for each kind of searched values the keys in entries of `Store.read_changed_keys`, none twice."""
     changed = {each: dict.fromkeys(key for _, kind, key in entries if kind == each) for each in SEARCHABLE}
     return [(subject, list(keys)) for subject, keys in changed.items() if keys]
+
+
+def _build_empty_record(category: str) -> Record:
+    at = from_microseconds(0)
+    return Record(id="", content="", category=category, created_at=at, updated_at=at, last_seen_at=at)
 
 
 def _build_passage(key: int, value: _Value, thread: int | None, analyse: Analyse) -> Passage:

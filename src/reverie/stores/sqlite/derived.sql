@@ -1,12 +1,20 @@
 -- Scopes and categories are numbers here, since each is in many rows.
-CREATE TABLE IF NOT EXISTS name (number INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
--- Importance and confidence are NULL for the usual .5 and .8.
+CREATE TABLE IF NOT EXISTS name (number INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, words TEXT NOT NULL);
+-- Importance, confidence and kind are NULL for the usual .5, .8 and fact. Terms that end without a space go on with the
+-- words of the category.
 CREATE TABLE IF NOT EXISTS passage (
     key INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL, thread INTEGER, position INTEGER NOT NULL,
     voice TEXT NOT NULL, at REAL NOT NULL, cues TEXT NOT NULL, dates TEXT NOT NULL, importance REAL, confidence REAL,
-    kind TEXT NOT NULL, pinned INTEGER NOT NULL, expires_at REAL, subject INTEGER NOT NULL, scope INTEGER NOT NULL,
+    kind TEXT, pinned INTEGER NOT NULL, expires_at REAL, subject INTEGER NOT NULL, scope INTEGER NOT NULL,
     category INTEGER, copy BLOB NOT NULL
 );
+CREATE VIEW IF NOT EXISTS whole AS SELECT key,
+    CASE WHEN substr(terms, -1) IN (' ', '') THEN terms ELSE terms || coalesce((SELECT words FROM name
+    WHERE number = category), '') END
+    AS terms, length, thread, position, voice, at, cues, dates, coalesce(importance, 0.5) AS importance,
+    coalesce(confidence, 0.8) AS confidence, coalesce(kind, 'fact') AS kind, pinned, expires_at, subject, copy,
+    (SELECT text FROM name WHERE number = scope) AS scope, (SELECT text FROM name WHERE number = category) AS category
+    FROM passage;
 CREATE INDEX IF NOT EXISTS passage_place ON passage (thread, position) WHERE thread IS NOT NULL;
 -- Counters of categories, and below of scopes. Rejected: an index of passages by category. It is written in random order.
 CREATE TABLE IF NOT EXISTS category (

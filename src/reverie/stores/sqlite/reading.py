@@ -16,32 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from reverie.domain import errors
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import (
-    TOO_MANY_FILES,
-    Conflict,
-    InvalidInput,
-    StoreCorrupt,
-    StoreError,
-    StoreUnavailable,
-    is_out_of_files,
-)
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
+from reverie.stores import codec
 from reverie.stores.base import Conditions, build_placeholders
-from reverie.stores.codec import (
-    IN_ROW,
-    RECORDS,
-    TABLES,
-    Row,
-    TableCodec,
-    UnreadableRow,
-    decode_change,
-    decode_journal_entry,
-    to_document,
-    to_json,
-)
 
 _FEW_FILES = 8
 _UNAVAILABLE = {
@@ -78,7 +59,7 @@ def explain_unavailability(error: sqlite3.Error) -> str:
     code = sqlite3.SQLITE_FULL if extended == sqlite3.SQLITE_IOERR_SHMSIZE else extended & 0xFF
     reason = _UNAVAILABLE.get(code, "")
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR) and not _has_free_descriptors():
-        reason = TOO_MANY_FILES
+        reason = errors.TOO_MANY_FILES
     return f"({error.sqlite_errorname}): {reason}" if reason else ""
 
 
@@ -88,19 +69,21 @@ def _has_free_descriptors() -> bool:
     try:
         opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(_FEW_FILES))
     except OSError as error:
-        return not is_out_of_files(error)
+        return not errors.is_out_of_files(error)
     finally:
         for descriptor in opened:
             os.close(descriptor)
     return True
 
 
-def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:
+def translate_error(
+    error: sqlite3.Error | UnicodeError, path: Path
+) -> errors.Conflict | errors.InvalidInput | errors.StoreError:
     """Return the error to raise instead. Its message never quotes what is stored."""
     if isinstance(error, UnicodeDecodeError):  # SQLite's own words, of a definition that is no text any more
-        return StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): {_RESTORE}")
+        return errors.StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): {_RESTORE}")
     if isinstance(error, UnicodeError):
-        return InvalidInput(
+        return errors.InvalidInput(
             "an id or a name has a lone surrogate: decode the text with the error handler `replace`"
         )
     extended = getattr(error, "sqlite_errorcode", None)
@@ -108,12 +91,14 @@ def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict
         return _translate_without_code(error, path)
     code = extended & 0xFF
     if code in CORRUPT:
-        return StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): {_RESTORE}")
+        return errors.StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): {_RESTORE}")
     if reason := explain_unavailability(error):
-        return StoreUnavailable(f"{str(path)!r} cannot be used {reason}")
+        return errors.StoreUnavailable(f"{str(path)!r} cannot be used {reason}")
     if code == sqlite3.SQLITE_CONSTRAINT:
-        return Conflict(f"{str(path)!r} refused the change ({error.sqlite_errorname}): read again and retry")
-    return StoreError(f"{str(path)!r}: SQLite failed with {error.sqlite_errorname}")
+        return errors.Conflict(
+            f"{str(path)!r} refused the change ({error.sqlite_errorname}): read again and retry"
+        )
+    return errors.StoreError(f"{str(path)!r}: SQLite failed with {error.sqlite_errorname}")
 
 
 def is_undecodable(error: sqlite3.Error) -> bool:
@@ -121,12 +106,12 @@ def is_undecodable(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", None) is None and "decode" in str(error)
 
 
-def _translate_without_code(error: sqlite3.Error, path: Path) -> StoreError:
+def _translate_without_code(error: sqlite3.Error, path: Path) -> errors.StoreError:
     if is_undecodable(error):
-        return StoreCorrupt(f"{str(path)!r} holds text that is not UTF-8: {_RESTORE}")
+        return errors.StoreCorrupt(f"{str(path)!r} holds text that is not UTF-8: {_RESTORE}")
     if "closed" in str(error):
-        return StoreUnavailable(f"{str(path)!r} has been closed: open it again")
-    return StoreError(f"{str(path)!r}: {type(error).__name__}")
+        return errors.StoreUnavailable(f"{str(path)!r} has been closed: open it again")
+    return errors.StoreError(f"{str(path)!r}: {type(error).__name__}")
 
 
 # -- rows --------------------------------------------------------------------------------------------------
@@ -140,7 +125,7 @@ V = TypeVar("V")
 _BATCH = 500
 
 
-def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
+def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[codec.Row]:
     """Return the rows of a query. Text that is not UTF-8 comes as bytes, which `TableCodec.decode` refuses."""
     file.text_factory = _decode_text_or_bytes
     try:
@@ -149,7 +134,7 @@ def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[A
         file.text_factory = str
 
 
-def iter_rows_tolerantly(file: sqlite3.Connection, sql: str) -> Iterator[Row]:
+def iter_rows_tolerantly(file: sqlite3.Connection, sql: str) -> Iterator[codec.Row]:
     """Yield the rows of a query in batches, so that the tables may be written in between.
 
     Args:
@@ -163,7 +148,9 @@ def iter_rows_tolerantly(file: sqlite3.Connection, sql: str) -> Iterator[Row]:
         last = rows[-1][0]
 
 
-def iter_things_tolerantly(file: sqlite3.Connection, table: TableCodec[Any], *further: str) -> Iterator[Row]:
+def iter_things_tolerantly(
+    file: sqlite3.Connection, table: codec.TableCodec[Any], *further: str
+) -> Iterator[codec.Row]:
     """Yield the rows of a table in order: the key, further columns, and those that the table decodes."""
     columns = ", ".join(("it.key", *further, table.selected))
     sql = f"SELECT {columns} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT ?"
@@ -177,7 +164,9 @@ def _decode_text_or_bytes(stored: bytes) -> str | bytes:
         return stored
 
 
-def fetch_by_key(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
+def fetch_by_key(
+    file: sqlite3.Connection, table: codec.TableCodec[Any], keys: Sequence[int]
+) -> dict[int, codec.Row]:
     """Return the rows of a table by key; those that cannot be read are left out."""
     where = SQLiteConditions()
     where.add_any("it.key", keys)
@@ -191,7 +180,7 @@ def fetch_by_key(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequenc
     return {row[0]: row for row in rows}
 
 
-def decode_entries(file: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[JournalEntry]:
+def decode_entries(file: sqlite3.Connection, rows: Sequence[codec.Row]) -> Iterator[JournalEntry]:
     """Yield the entries of rows of the journal; a creation whose value cannot be read is left out with a warning.
 
     Raises:
@@ -199,17 +188,17 @@ def decode_entries(file: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Jo
     """
     created = {key: (table, row) for key, table, row in _fetch_creations(file, rows)}
     for row in rows:
-        if row[10] != IN_ROW:
-            yield decode_change(row)
+        if row[10] != codec.IN_ROW:
+            yield codec.decode_change(row)
             continue
         try:
             table, columns = created.get(row[0]) or (None, ())
-            yield decode_journal_entry(row, None if table is None else table.decode(columns))
-        except UnreadableRow as error:
+            yield codec.decode_journal_entry(row, None if table is None else table.decode(columns))
+        except codec.UnreadableRow as error:
             _log.warning("change %d cannot be read and is left out, %s: run check()", row[0], error)
 
 
-def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, str]:
+def read_creations(file: sqlite3.Connection, rows: Sequence[codec.Row]) -> dict[int, str]:
     """Return the documents of the creations among rows of the journal whose values are in their rows.
 
     Args:
@@ -219,22 +208,22 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
     documents: dict[int, str] = {}
     for key, table, row in _fetch_creations(file, rows):
         with suppress(TypeError):  # a damaged row has bytes in place of a text
-            documents[key] = to_document(table, row)
+            documents[key] = codec.to_document(table, row)
     return documents
 
 
 def _fetch_creations(
-    file: sqlite3.Connection, rows: Sequence[Row]
-) -> Iterator[tuple[int, TableCodec[Any], Row]]:
+    file: sqlite3.Connection, rows: Sequence[codec.Row]
+) -> Iterator[tuple[int, codec.TableCodec[Any], codec.Row]]:
     """Yield key, table and columns of the creations among rows of the journal whose values are in their rows."""
     wanted: dict[Subject, list[int]] = {}
     for row in rows:
-        if row[10] == IN_ROW:
+        if row[10] == codec.IN_ROW:
             wanted.setdefault(row[8], []).append(row[0])
     for subject, keys in wanted.items():
         for start in range(0, len(keys), _BATCH):
-            for key, row in fetch_by_key(file, TABLES[subject], keys[start : start + _BATCH]).items():
-                yield key, TABLES[subject], row[1:]
+            for key, row in fetch_by_key(file, codec.TABLES[subject], keys[start : start + _BATCH]).items():
+                yield key, codec.TABLES[subject], row[1:]
 
 
 # -- filters as conditions -----------------------------------------------------------------------------------
@@ -273,16 +262,19 @@ class SQLiteConditions(Conditions):
 
         The last is repeated up to the next power of two, so that SQLite prepares a dozen statements, not a thousand.
         """
-        if column == "it.fingerprint":
-            wanted = [bytes.fromhex(each) for each in wanted]
-        padded, column = pad_values(wanted), RECORDS.expressions.get(column.removeprefix("it."), column)
+        padded, column = pad_values(wanted), codec.RECORDS.expressions.get(column.removeprefix("it."), column)
         self.add(f"{column} IN ({build_placeholders(len(padded))})", *padded)
+
+    def add_like(self, scope: str, fingerprints: Sequence[str]) -> None:
+        """Add that a record is live in a scope with one of some fingerprints."""
+        self.add("it.archived_at IS NULL")
+        self.add_any("it.fingerprint", [codec.compute_mark(scope, each) for each in fingerprints])
 
     def add_tags(self, tags: Sequence[str]) -> None:
         """Add that a record has all of some tags, whatever their case."""
         for tag in tags:
             folded = tag.casefold()
-            self.add(_HAS_TAG, to_json(folded), folded)
+            self.add(_HAS_TAG, codec.to_json(folded), folded)
 
     def add_sessions(self, ids: Sequence[str]) -> None:
         """Add that a turn is of one of some sessions."""

@@ -28,46 +28,11 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
-from reverie.stores.base import (
-    MARKED,
-    ROWS,
-    CopiedRow,
-    RepairReport,
-    StoreProblem,
-    Unjournaled,
-    find_merges,
-    move_fields,
-    translating_damage,
-)
-from reverie.stores.codec import (
-    ENTRIES,
-    IN_ROW,
-    SESSIONS,
-    TABLES,
-    TURNS,
-    TableCodec,
-    UnreadableRow,
-    compute_checksum,
-    decode_value,
-    encode_value,
-    find_ids,
-    from_document,
-    to_document,
-)
+from reverie.stores import base, codec
+from reverie.stores.sqlite import database_file
 from reverie.stores.sqlite.check import find_problems, validate_value
 from reverie.stores.sqlite.connections import Connections
 from reverie.stores.sqlite.damage import LOST, MAGIC, DamagedFile, Row
-from reverie.stores.sqlite.database_file import (
-    VERSION,
-    copy_file,
-    create_schema,
-    find_free_name,
-    prepare,
-    read_version,
-    refuse_foreign,
-    remove_file,
-    replace_file,
-)
 from reverie.stores.sqlite.derived import read_copies
 from reverie.stores.sqlite.transaction import CITE, INSERT_CHANGE, WriteTransaction, prepare_change
 
@@ -77,7 +42,7 @@ _MADE, _LOST = "made again after damage", "lost by damage"
 _FIELDS_MOVED = 11
 
 
-def repair_file(path: Path) -> RepairReport:
+def repair_file(path: Path) -> base.RepairReport:
     """Replace a file by a copy of everything that can be read of it.
 
     Args:
@@ -88,10 +53,10 @@ def repair_file(path: Path) -> RepairReport:
         StoreCorrupt: nothing of it can be read; nothing was changed.
         StoreUnavailable: others kept on using the file, or the disk refuses; nothing was changed.
     """
-    kept = find_free_name(path)
+    kept = database_file.find_free_name(path)
     content = _rewrite(path, kept)
     assert content is not None
-    return RepairReport(kept=kept, changes=content.last, lost=tuple(content.describe_lost()))
+    return base.RepairReport(kept=kept, changes=content.last, lost=tuple(content.describe_lost()))
 
 
 def upgrade_file(path: Path) -> Path | None:
@@ -100,10 +65,10 @@ def upgrade_file(path: Path) -> Path | None:
     Returns:
         The name under which the former one is kept; None if another process was faster.
     """
-    name = f"v{read_version(path)}.backup"
+    name = f"v{database_file.read_version(path)}.backup"
     kept = path.with_name(f"{path.name}.{name}")
     if kept.exists():
-        kept = find_free_name(path, name)
+        kept = database_file.find_free_name(path, name)
     return None if _rewrite(path, kept, is_upgrade=True) is None else kept
 
 
@@ -111,7 +76,7 @@ def _rewrite(path: Path, kept: Path, *, is_upgrade: bool = False) -> _Content | 
     made: list[_Content] = []
 
     def build(can_open: bool) -> Path | None:
-        if is_upgrade and read_version(path) == VERSION:
+        if is_upgrade and database_file.read_version(path) == database_file.VERSION:
             return None  # another process was faster
         damaged = folder / "damaged.db"
         if not (can_open and _copy_pages(path, damaged)):
@@ -121,11 +86,11 @@ def _rewrite(path: Path, kept: Path, *, is_upgrade: bool = False) -> _Content | 
 
     with _make_scratch_folder(path) as name:
         folder = Path(name)
-        replace_file(path, build, kept=kept)
+        database_file.replace_file(path, build, kept=kept)
     return made[0] if made else None
 
 
-def salvage_marks(path: Path) -> tuple[Unjournaled, bool]:
+def salvage_marks(path: Path) -> tuple[base.Unjournaled, bool]:
     """Read what is not in the journal of a store's file, however damaged; nothing in it is changed.
 
     Returns:
@@ -148,7 +113,7 @@ def _make_scratch_folder(path: Path) -> TemporaryDirectory[str]:
 def _copy_pages(path: Path, target: Path) -> bool:
     """Copy all pages through SQLite, which knows those of the log; return False if it refuses."""
     try:
-        return copy_file(path, target)
+        return database_file.copy_file(path, target)
     except sqlite3.DatabaseError:
         target.unlink(missing_ok=True)
         return False
@@ -171,7 +136,7 @@ def _play_log(path: Path) -> None:
             empty = path.with_name("empty.db")
             with closing(sqlite3.connect(empty)) as scratch:
                 scratch.execute("PRAGMA journal_mode = WAL")
-                create_schema(scratch)
+                database_file.create_schema(scratch)
             file.seek(0)
             file.write(empty.read_bytes()[:100])
     with closing(sqlite3.connect(path)) as database, suppress(sqlite3.DatabaseError):
@@ -181,11 +146,11 @@ def _play_log(path: Path) -> None:
 
 def _open_damaged(path: Path) -> DamagedFile:
     with closing(sqlite3.connect(":memory:")) as scratch:
-        create_schema(scratch)
+        database_file.create_schema(scratch)
         schema = dict(scratch.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'"))
     file = DamagedFile(path, schema=schema, fits=_fits)
     if file.header.is_readable and file.header.application:
-        refuse_foreign(path, file.header.application, file.header.version)
+        database_file.refuse_foreign(path, file.header.application, file.header.version)
     return file
 
 
@@ -204,14 +169,15 @@ def _fits(name: str, row: Mapping[str, Any]) -> bool:
         case "entries":
             return _decode_entry(row) is not None
     sessions = {row.get("session"): "unknown"}
-    return any(_decode_row(table, row, sessions) for table in TABLES.values() if table.name == name)
+    return any(_decode_row(table, row, sessions) for table in codec.TABLES.values() if table.name == name)
 
 
 def _is_entry(row: Mapping[str, Any]) -> bool:
     """Return whether a row is an entry of the journal, of which all but the documents can be read."""
+    row = {name: codec.USUAL_CHANGE.get(name) if value is None else value for name, value in row.items()}
     numbers = [row.get(name) for name in ("sequence", "batch", "key", "at")]
     return (
-        row.get("subject") in TABLES
+        row.get("subject") in codec.TABLES
         and all(type(number) is int for number in numbers)
         and type(row.get("actor")) is str
         and 0 < row["key"] <= row["sequence"]
@@ -220,28 +186,30 @@ def _is_entry(row: Mapping[str, Any]) -> bool:
 
 def _decode_entry(row: Mapping[str, Any]) -> Entry | None:
     try:
-        return ENTRIES.decode([row.get(name) for name in ENTRIES.names])
-    except UnreadableRow:
+        return codec.ENTRIES.decode([row.get(name) for name in codec.ENTRIES.names])
+    except codec.UnreadableRow:
         return None
 
 
-def _decode_row(table: TableCodec[Any], row: Mapping[str, Any], sessions: Mapping[Any, str]) -> Value | None:
+def _decode_row(
+    table: codec.TableCodec[Any], row: Mapping[str, Any], sessions: Mapping[Any, str]
+) -> Value | None:
     """Return the value of a row; None if it cannot be read or is not valid."""
     columns = {name: value for name, value in row.items() if value is not None}
-    if table is TURNS:
+    if table is codec.TURNS:
         columns["session"] = sessions.get(columns.get("session"))
     try:
         return validate_value(table.decode(table.complete(columns)))
-    except (UnreadableRow, InvalidInput):
+    except (codec.UnreadableRow, InvalidInput):
         return None
 
 
-def _read_unjournaled(file: DamagedFile) -> Unjournaled:
+def _read_unjournaled(file: DamagedFile) -> base.Unjournaled:
     def read(table: str) -> list[list[Any]]:
         return [list(row.values()) for row in file.rows(table) if _fits(table, row)]
 
     entries = [entry for row in file.rows("entries") if (entry := _decode_entry(row)) is not None]
-    return Unjournaled(
+    return base.Unjournaled(
         entries=list({(entry.namespace, entry.key): entry for entry in entries}.values()),
         cursors=dict(read("cursors")),
         counters=dict(read("counters")),
@@ -302,8 +270,8 @@ class _Content:
         with closing(target):
             try:
                 rows = list(self._iterate_rows())
-                for start in range(0, len(rows), ROWS):
-                    target.write_rows(rows[start : start + ROWS])
+                for start in range(0, len(rows), base.ROWS):
+                    target.write_rows(rows[start : start + base.ROWS])
                 target.finish(self._rest)
             except Conflict as error:
                 raise StoreCorrupt(
@@ -333,6 +301,7 @@ class _Content:
 
     def _clean_entry(self, row: Row) -> None:
         """Mark the documents of an entry that cannot be read, and bring one of an earlier version up to date."""
+        row |= {name: usual for name, usual in codec.USUAL_CHANGE.items() if row.get(name, "") is None}
         reason = row.pop("reason", None)  # in place of operation, note and reference
         if reason is not None:
             is_known = reason in OPERATIONS
@@ -345,7 +314,11 @@ class _Content:
             if row[side] is not None:
                 value = self._decode(row["subject"], row[side])
                 row[side] = (
-                    LOST if value is None else encode_value(value) if self._are_fields_moved else row[side]
+                    LOST
+                    if value is None
+                    else codec.encode_value(value)
+                    if self._are_fields_moved
+                    else row[side]
                 )
 
     def _decode(self, subject: str, document: Any) -> Value | None:
@@ -353,13 +326,13 @@ class _Content:
         if not isinstance(document, str):
             return None
         try:
-            value: Value = from_document(TABLES[subject], document)  # type: ignore[index]
+            value: Value = codec.from_document(codec.TABLES[subject], document)  # type: ignore[index]
             return self._move_fields(validate_value(value))
-        except (UnreadableRow, InvalidInput):
+        except (codec.UnreadableRow, InvalidInput):
             return None
 
     def _move_fields(self, value: Value) -> Value:
-        return move_fields(value) if self._are_fields_moved and isinstance(value, Record) else value
+        return base.move_fields(value) if self._are_fields_moved and isinstance(value, Record) else value
 
     def _read_things(self) -> dict[int, _Thing]:
         """Return the rows that can be read, by key."""
@@ -370,15 +343,18 @@ class _Content:
             ):
                 sessions[row["key"]] = value.id
         things: dict[int, _Thing] = {}
-        for table in (SESSIONS, *(table for table in TABLES.values() if table is not SESSIONS)):
+        for table in (
+            codec.SESSIONS,
+            *(table for table in codec.TABLES.values() if table is not codec.SESSIONS),
+        ):
             for row in self._file.rows(table.name):
                 value = _decode_row(table, row, sessions)
                 if value is None or row["key"] <= 0:
                     continue
-                expected = compute_checksum(table.encode(value))
+                expected = codec.compute_checksum(table.encode(value))
                 is_trusted = row.get("checksum", expected) == expected  # earlier versions have none
                 things.setdefault(row["key"], _Thing(self._move_fields(value), is_trusted))
-                if table is SESSIONS:
+                if table is codec.SESSIONS:
                     sessions[row["key"]] = value.id
         return things
 
@@ -391,7 +367,7 @@ class _Content:
             documents: Copies by key.
         """
         last = self._entries.get(followed)
-        if last is not None and mark != " ".join(str(last[name]) for name in MARKED):
+        if last is not None and mark != " ".join(str(last[name]) for name in base.MARKED):
             return
         changed = {row["key"] for row in self._entries.values() if row["key"] != row["sequence"]}
         for key, document in documents.items():
@@ -435,7 +411,7 @@ class _Content:
             value = self._decode(chain[-1]["subject"], latest)
             is_removed = key in self._gone or value is None or (chain[-1]["subject"], value.id) in ids
             return None if is_removed else latest  # its row is made from the journal
-        document = encode_value(thing.value)
+        document = codec.encode_value(thing.value)
         if latest is LOST:
             return document
         is_earlier = document in [row[side] for row in chain for side in ("before", "after")]
@@ -491,7 +467,7 @@ class _Content:
         values = {key: self._decode(row["subject"], row["after"]) for key, row in latest.items()}
         keys = {value.id: key for key, value in values.items() if isinstance(value, Record)}
         records = (value for value in values.values() if isinstance(value, Record))
-        for change in find_merges(records, now=from_microseconds(self._at)):
+        for change in base.find_merges(records, now=from_microseconds(self._at)):
             assert change.after is not None
             self._change(keys[change.id], change.before, change.after)
         sessions = {value.id for value in values.values() if isinstance(value, SessionState)}
@@ -515,11 +491,11 @@ class _Content:
             self.last,
             key=key,
             subject=get_subject(after),
-            before=encode_value(before),
-            after=encode_value(after),
+            before=codec.encode_value(before),
+            after=codec.encode_value(after),
         )
 
-    def _iterate_rows(self) -> Iterator[CopiedRow]:
+    def _iterate_rows(self) -> Iterator[base.CopiedRow]:
         """Yield the journal; an entry that was added has the time of the one before it."""
         at = next((row["at"] for _, row in sorted(self._entries.items()) if row["at"] is not None), self._at)
         for _, row in sorted(self._entries.items()):
@@ -527,8 +503,8 @@ class _Content:
             value = self._decode(row["subject"], row["after"] or row["before"])
             thing = self._things.get(row["key"])
             name = value.id if value else thing.value.id if thing else self._gone.get(row["key"], "")
-            yield CopiedRow(
-                **{column: row[column] for column in CopiedRow._fields if column not in ("at", "id")},
+            yield base.CopiedRow(
+                **{column: row[column] for column in base.CopiedRow._fields if column not in ("at", "id")},
                 at=at,
                 id=name,
             )
@@ -540,7 +516,7 @@ _DRAFT = ".copying"
 _PATIENCE_S = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = (  # sessions before their turns
-    "SELECT key, subject, after, max(sequence) FROM journal GROUP BY key ORDER BY subject <> 'session', key"
+    "SELECT key, subject, after, max(sequence) FROM changes GROUP BY key ORDER BY subject <> 'session', key"
 )
 
 
@@ -562,48 +538,50 @@ class SQLiteCopyTarget:
         self._refuse_taken()
         self.draft = path.with_name(path.name + _DRAFT)
         self._open()
-        if any(self._connections.rows(f"SELECT 1 FROM {table.name} LIMIT 1") for table in TABLES.values()):
+        if any(
+            self._connections.rows(f"SELECT 1 FROM {table.name} LIMIT 1") for table in codec.TABLES.values()
+        ):
             self.close()  # an earlier process had finished it, and then was killed or found a difference
-            remove_file(self.draft)
+            database_file.remove_file(self.draft)
             self._open()
 
     def _open(self) -> None:
-        prepare(self.draft)
+        database_file.prepare(self.draft)
         self._connections = Connections(self.draft, patience=_PATIENCE_S)
 
-    def write_rows(self, rows: Sequence[CopiedRow]) -> None:
+    def write_rows(self, rows: Sequence[base.CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""
         with self._connections.writing() as file:
             for row in rows:
                 file.execute(INSERT_CHANGE, row[:11])
-                cited = find_ids(row.after or "") - {row.id}
+                cited = codec.find_ids(row.after or "") - {row.id}
                 file.executemany(CITE, [(name, row.key) for name in cited])
             removed = [(row.id, row.key) for row in rows if row.id and not row.after]
             file.executemany("INSERT OR IGNORE INTO gone VALUES (?, ?)", removed)
 
-    @translating_damage()
-    def finish(self, rest: Unjournaled) -> None:
+    @base.translating_damage()
+    def finish(self, rest: base.Unjournaled) -> None:
         """Make all things from the journal, and store the rest, in one transaction."""
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
             unchanged: list[tuple[int]] = []
             for key, subject, document, last in file.execute(_LATEST):
-                if (value := decode_value(subject, document)) is None:
+                if (value := codec.decode_value(subject, document)) is None:
                     continue
                 made = prepare_change(Change(before=None, after=value))
                 changes.insert(made, key)
-                is_usual = document == to_document(made.table, made.table.encode(value))
-                if last == key and made.document == IN_ROW and is_usual:
+                is_usual = document == codec.to_document(made.table, made.table.encode(value))
+                if last == key and made.document == codec.IN_ROW and is_usual:
                     unchanged.append((key,))
-            file.executemany(f"UPDATE journal SET after = '{IN_ROW}' WHERE sequence = ?", unchanged)
-            for table in TABLES.values():
+            file.executemany(f"UPDATE journal SET after = '{codec.IN_ROW}' WHERE sequence = ?", unchanged)
+            for table in codec.TABLES.values():
                 file.execute(f"DELETE FROM gone WHERE key IN (SELECT key FROM {table.name})")
             for entry in rest.entries:
                 changes.put_entry(entry)
             changes.write_beside(rest.tombstones, rest.cursors, rest.counters)
             changes.finish(actor="", at=_EPOCH, note={"operation": "rebuild"})
 
-    def check(self) -> list[StoreProblem]:
+    def check(self) -> list[base.StoreProblem]:
         """Return all problems of the copy."""
         with self._connections.reading() as file:
             return find_problems(file)

@@ -34,17 +34,10 @@ from reverie.stores.codec import (
 )
 from reverie.stores.forks import using_connections
 from reverie.stores.protocol import CommitOptions, Store
+from reverie.stores.sqlite import reading
 from reverie.stores.sqlite.connections import Connections, is_read_only
 from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
-from reverie.stores.sqlite.reading import (
-    EACH_TAG,
-    SQLiteConditions,
-    decode_entries,
-    fetch_by_key,
-    pad_values,
-    read_creations,
-)
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 
 if TYPE_CHECKING:
@@ -93,8 +86,8 @@ class SQLiteStore(Store):
     _TALLIED = MappingProxyType(
         {
             "category": ("coalesce(category, '')", ""),
-            "tag": ("value", f", {EACH_TAG}"),
-            "kind": ("kind", ""),
+            "tag": ("value", f", {reading.EACH_TAG}"),
+            "kind": ("coalesce(kind, 'fact')", ""),
             "scope": ("scope", ""),
         }
     )
@@ -153,7 +146,7 @@ class SQLiteStore(Store):
         """Return the ids of values of which a version in the journal names one of these ids."""
         found: dict[int, str] = {}
         for start in range(0, len(ids), _MOST_NAMES):
-            some = pad_values(list(ids[start : start + _MOST_NAMES]))
+            some = reading.pad_values(list(ids[start : start + _MOST_NAMES]))
             keys = f"(SELECT key FROM citations WHERE cited IN ({build_placeholders(len(some))}))"
             sql = " UNION ALL ".join(
                 f"SELECT key, id FROM {name} WHERE key IN {keys}"
@@ -166,7 +159,7 @@ class SQLiteStore(Store):
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
         """Return sessions with their numbers of turns, the most recently active first."""
-        where = SQLiteConditions()
+        where = reading.SQLiteConditions()
         if scopes is not None:
             where.add_any("it.scope", scopes)
         rows = self._connections.rows(
@@ -187,7 +180,7 @@ class SQLiteStore(Store):
         table: TableCodec[Any] = TABLES[subject]
         threads: dict[int, int] = {}
         with self._connections.reading() as file:
-            rows = fetch_by_key(file, table, keys)
+            rows = reading.fetch_by_key(file, table, keys)
             if subject == "turn":
                 marks = build_placeholders(len(keys))
                 threads = dict(file.execute(f"SELECT key, session FROM turns WHERE key IN ({marks})", keys))
@@ -275,9 +268,9 @@ class SQLiteStore(Store):
     def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
         """Return journal rows with larger numbers, in ascending order."""
         with self._connections.reading() as file:
-            sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?"
+            sql = f"SELECT {CHANGE_COLUMNS} FROM changes WHERE sequence > ? ORDER BY sequence LIMIT ?"
             found = file.execute(sql, (after, limit)).fetchall()
-            bodies = read_creations(file, found)
+            bodies = reading.read_creations(file, found)
             names: dict[int, str] = {}
             # Only the tables have the ids of what was erased.
             if any(row[9] is row[10] is None for row in found):
@@ -292,10 +285,10 @@ class SQLiteStore(Store):
     # -- below -----------------------------------------------------------------------------------------
 
     def _where(self, table: str) -> Conditions:
-        return SQLiteConditions()
+        return reading.SQLiteConditions()
 
     def _name(self, table: str) -> str:
-        return f"{table} AS it"
+        return "changes AS it" if table == "journal" else f"{table} AS it"
 
     def _form(self, subject: Subject) -> tuple[str, str]:
         return f"it.key, {TABLES[subject].selected}", TABLES[subject].source
@@ -306,7 +299,7 @@ class SQLiteStore(Store):
     def _read_by_key(
         self, connection: sqlite3.Connection, subject: Subject, keys: Sequence[int]
     ) -> dict[int, Row]:
-        return fetch_by_key(connection, TABLES[subject], keys)
+        return reading.fetch_by_key(connection, TABLES[subject], keys)
 
     def _select_changes(
         self, where: Conditions, id: str | None, order: str, limit: int
@@ -317,10 +310,10 @@ class SQLiteStore(Store):
                 f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({_KEYS_OF_ID}))",
                 *(id,) * 2 * _KEYS_OF_ID.count("?"),
             )
-        sql = f"SELECT {CHANGE_COLUMNS} FROM journal AS it WHERE {{}} ORDER BY it.sequence {order} LIMIT ?"
+        sql = f"SELECT {CHANGE_COLUMNS} FROM changes AS it WHERE {{}} ORDER BY it.sequence {order} LIMIT ?"
         with self._connections.reading() as file:
             while rows := file.execute(sql.format(where), (*where.values, limit)).fetchall():
-                if entries := list(decode_entries(file, rows)):
+                if entries := list(reading.decode_entries(file, rows)):
                     return entries
                 # An empty answer would mean the end.
                 where.add(f"it.sequence {'<' if order == 'DESC' else '>'} ?", rows[-1][0])

@@ -26,15 +26,19 @@ CREATE TABLE journal (
     sequence INTEGER PRIMARY KEY,
     batch INTEGER NOT NULL,
     key INTEGER NOT NULL,
-    subject TEXT NOT NULL CHECK (subject IN ('record', 'turn', 'session', 'page', 'paragraph')),
+    subject TEXT CHECK (subject IN ('record', 'turn', 'session', 'page', 'paragraph')),
     at INTEGER NOT NULL,
-    actor TEXT NOT NULL,
+    actor TEXT,
     note TEXT NOT NULL,
     before TEXT,
     after TEXT, -- empty for a creation as long as its row has the value
-    operation TEXT NOT NULL DEFAULT '',
+    operation TEXT,
     reference TEXT NOT NULL DEFAULT ''
 );
+-- Most changes are saves of records by the owner.
+CREATE VIEW changes AS SELECT sequence, batch, key, coalesce(subject, 'record') AS subject, at,
+    coalesce(actor, 'owner') AS actor, note, before, after, coalesce(operation, 'save') AS operation, reference
+    FROM journal;
 
 CREATE INDEX journal_changes ON journal (key) WHERE key <> sequence;
 CREATE TABLE gone (id TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (id, key)) WITHOUT ROWID;
@@ -49,8 +53,8 @@ CREATE TABLE records (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
     scope TEXT NOT NULL,
-    fingerprint BLOB NOT NULL,
-    kind TEXT NOT NULL,
+    fingerprint BLOB NOT NULL, -- of the text in its scope
+    kind TEXT,
     layer TEXT,
     origin TEXT,
     category TEXT,
@@ -66,7 +70,7 @@ CREATE TABLE records (
     expires_at INTEGER,
     archived_at INTEGER,
     content TEXT NOT NULL,
-    tags TEXT NOT NULL,
+    tags TEXT,
     refs TEXT,
     source TEXT NOT NULL,
     archive_reason TEXT NOT NULL,
@@ -87,7 +91,7 @@ CREATE TABLE records (
 );
 
 CREATE UNIQUE INDEX records_id ON records (id);
-CREATE UNIQUE INDEX records_live ON records (fingerprint, scope) WHERE archived_at IS NULL;
+CREATE UNIQUE INDEX records_live ON records (fingerprint) WHERE archived_at IS NULL;
 CREATE INDEX records_newest ON records (updated_at, archived_at, scope, expires_at, kind, tags);
 -- Lists and counts of a category are read from this index alone.
 CREATE INDEX records_category ON records (category, scope, archived_at, expires_at, updated_at) WHERE category IS NOT NULL;

@@ -23,9 +23,11 @@ from reverie.stores.codec import (
     SESSIONS,
     TABLES,
     TURNS,
+    USUAL_CHANGE,
     Row,
     TableCodec,
     UnreadableRow,
+    compute_mark,
     find_ids,
     to_document,
 )
@@ -79,17 +81,18 @@ _INSERT = {table.subject: _build_insert(table) for table in TABLES.values()}
 _SELECT = {table.subject: _build_select(table) for table in TABLES.values()}
 _DELETE = {table.subject: f"DELETE FROM {table.name} WHERE key = ?" for table in TABLES.values()}
 _get_fields = attrgetter("actor", "operation", "note", "reference", "key", "subject")
-INSERT_CHANGE = (
-    f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES ({', '.join('?' * len(CHANGE_COLUMNS.split(', ')))})"
-)
+_VALUES = [
+    f"nullif(?, '{USUAL_CHANGE[name]}')" if name in USUAL_CHANGE else "?"
+    for name in CHANGE_COLUMNS.split(", ")
+]
+INSERT_CHANGE = f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES ({', '.join(_VALUES)})"
 _EMPTY = (
     "UPDATE journal SET before = NULL, after = NULL, note = '', reference = '' WHERE sequence = ?",
     "UPDATE journal SET before = NULL, after = NULL, note = '', reference = '' WHERE key = ? AND key <> sequence",
 )
 _SET_CREATION = "UPDATE journal SET after = ? WHERE sequence = ? AND after = ?"
 _EARLIER_KEYS = (
-    "SELECT gone.key FROM gone JOIN journal ON journal.sequence = gone.key "
-    "WHERE gone.id = ? AND journal.subject = ?"
+    "SELECT gone.key FROM gone JOIN changes ON sequence = gone.key WHERE gone.id = ? AND subject = ?"
 )
 _POSITIONS = "SELECT position FROM turns WHERE session = ? AND position BETWEEN ? AND ? ORDER BY position"
 _PUT = (
@@ -133,7 +136,7 @@ class WriteTransaction:
     def refuse_if_changed(self, since: int) -> None:
         """Raise `Conflict` if a record was changed after that sequence number."""
         found = self._file.execute(
-            "SELECT sequence FROM journal WHERE sequence > ? AND subject = 'record' LIMIT 1", (since,)
+            "SELECT sequence FROM changes WHERE sequence > ? AND subject = 'record' LIMIT 1", (since,)
         ).fetchone()
         if found:
             raise build_conflict("since", sequence=found[0], since=since)
@@ -321,8 +324,8 @@ class WriteTransaction:
             return build_conflict("exists", subject=subject, id=value.id)
         if isinstance(value, Record):
             found = self._file.execute(
-                "SELECT id FROM records WHERE scope = ? AND fingerprint = ? AND archived_at IS NULL",
-                (value.scope, bytes.fromhex(value.fingerprint)),
+                "SELECT id FROM records WHERE fingerprint = ? AND archived_at IS NULL",
+                (compute_mark(value.scope, value.fingerprint),),
             ).fetchone()
             if found:
                 return build_conflict("same words", id=value.id, other=found[0])
