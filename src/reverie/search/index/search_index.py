@@ -58,7 +58,8 @@ _QUIET_S = 2.0  # without an erasure, before an emptied index is built again
 _REBUILT_A_SECOND = 20_000  # passages; as long as that takes, no erasure is to come either
 _TRIES = 3
 _FAR = 2_000  # entries of the journal that are better written to the disk than followed in memory
-_LOAD = 16_000  # entries of a load that become one segment: each segment has all of its words again
+_LOAD_S = 15.0  # of a load that become one segment at most, since each segment has all of its words again
+_AWAITED = "awaited"  # a file beside the segments: an erasure of another process waits for a load
 _PAUSE_S = 0.5  # without changes, after which a load has ended
 _NOT_FOLLOWED = -1
 _MAX_COUNTS = 100_000
@@ -430,21 +431,21 @@ class SearchIndex:
 
     def _fill_load(self, batch: IndexBatch, sequence: int, newest: int) -> int:
         """Add the changes after a journal entry, and, on the thread, those that come until a load has ended."""
-        most = sequence + _LOAD
+        deadline = time.monotonic() + _LOAD_S
         sequence = self._fill_changes(batch, sequence, until=newest)
-        while (
-            sequence < most and threading.current_thread() is self._folding and self._wait_for_more(sequence)
-        ):
+        while threading.current_thread() is self._folding and self._wait_for_more(sequence, deadline):
             sequence = self._fill_changes(batch, sequence, until=self._store.sequence())
         return sequence
 
-    def _wait_for_more(self, sequence: int) -> bool:
+    def _wait_for_more(self, sequence: int, deadline: float) -> bool:
         """Wait until many changes came after a journal entry, or none do any more; return whether some have come."""
         before, newest = 0, self._store.sequence()
         while before < newest < sequence + FOLD_AT and not self._awaited.wait(_PAUSE_S):
+            if time.monotonic() > deadline or (self._folder is not None and (self._folder / _AWAITED).exists()):
+                return False
             before, newest = newest, self._store.sequence()
         is_left = self._is_too_far(sequence) if self._is_hurried else self._awaited.is_set()
-        return newest > sequence and not is_left
+        return newest > sequence and not is_left and time.monotonic() < deadline
 
     def _is_too_far(self, sequence: int) -> bool:
         """Return whether the index is being closed, and the next process has to follow what comes after an entry."""
@@ -536,6 +537,8 @@ class SearchIndex:
             except WriterBusy:
                 if time.monotonic() > deadline:
                     return False
+                with contextlib.suppress(OSError):
+                    (self._folder / _AWAITED).touch()
                 time.sleep(0.02)
             except IndexCorrupt as error:
                 _log.warning("the search index cannot be emptied and is removed: %s", error)
