@@ -441,7 +441,9 @@ class SearchIndex:
         """Wait until many changes came after a journal entry, or none do any more; return whether some have come."""
         before, newest = 0, self._store.sequence()
         while before < newest < sequence + FOLD_AT and not self._awaited.wait(_PAUSE_S):
-            if time.monotonic() > deadline or (self._folder is not None and (self._folder / _AWAITED).exists()):
+            if time.monotonic() > deadline or (
+                self._folder is not None and (self._folder / _AWAITED).exists()
+            ):
                 return False
             before, newest = newest, self._store.sequence()
         is_left = self._is_too_far(sequence) if self._is_hurried else self._awaited.is_set()
