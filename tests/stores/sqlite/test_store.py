@@ -256,7 +256,7 @@ def test_a_fork_in_the_middle_of_find_is_reported_to_the_child(store: SQLiteStor
 
 def test_a_fork_draws_other_ids(tmp_path: Path) -> None:
     generate_id()
-    assert in_a_fork(lambda: (tmp_path / generate_id()).touch() is None)
+    assert in_a_fork(lambda: (tmp_path / generate_id()).write_bytes(b"") == 0)
     assert {generate_id() for _ in range(100)}.isdisjoint(os.listdir(tmp_path))
 
 
