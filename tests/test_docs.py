@@ -490,6 +490,7 @@ def test_tests_and_make_targets_named_in_the_docs_exist() -> None:
             assert target in targets, f"{name_of(file)} names make {target}"
 
 
+@pytest.mark.slow
 def test_the_site_is_built_and_every_page_is_in_its_navigation(tmp_path: Path) -> None:
     pytest.importorskip("material")
     built = subprocess.run(
