@@ -313,13 +313,10 @@ class _Content:
         for side in ("before", "after"):
             if row[side] is not None:
                 value = self._decode(row["subject"], row[side])
-                row[side] = (
-                    LOST
-                    if value is None
-                    else codec.encode_value(value)
-                    if self._are_fields_moved
-                    else row[side]
-                )
+                if value is None:
+                    row[side] = LOST
+                elif self._are_fields_moved:
+                    row[side] = codec.encode_value(value)
 
     def _decode(self, subject: str, document: Any) -> Value | None:
         """Return the value of a document in the journal; None if it cannot be read or is not valid."""
@@ -343,10 +340,7 @@ class _Content:
             ):
                 sessions[row["key"]] = value.id
         things: dict[int, _Thing] = {}
-        for table in (
-            codec.SESSIONS,
-            *(table for table in codec.TABLES.values() if table is not codec.SESSIONS),
-        ):
+        for table in sorted(codec.TABLES.values(), key=lambda table: table is not codec.SESSIONS):
             for row in self._file.rows(table.name):
                 value = _decode_row(table, row, sessions)
                 if value is None or row["key"] <= 0:
