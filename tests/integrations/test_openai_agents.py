@@ -139,18 +139,12 @@ def test_a_secret_within_json_within_an_item_is_in_none(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "memory") as memory:
         session = ReverieSession("cli:1", memory)
         call = {"type": "function_call", "call_id": "a", "name": "login", "arguments": json.dumps(arguments)}
-        answer = {
-            "type": "function_call_output",
-            "call_id": "a",
-            "output": json.dumps({"password": secrets[1]}),
-        }
+        output = json.dumps({"password": secrets[1]})
+        answer = {"type": "function_call_output", "call_id": "a", "output": output}
         told = {"type": "input_text", "text": f"Password:\n{secrets[0]}\n"}
         run(session.add_items([{"role": "user", "content": [filler, told]}, call, answer]))
-        assert [item.get("type", item.get("role")) for item in run(session.get_items())] == [
-            "user",
-            "function_call",
-            "function_call_output",
-        ]
+        kinds = ["user", "function_call", "function_call_output"]
+        assert [item.get("type", item.get("role")) for item in run(session.get_items())] == kinds
     for file in tmp_path.rglob("*"):
         data = file.read_bytes() if file.is_file() else b""
         assert not any(part in data for part in (b"Tr0ub4", b"dor&3x9", b"2vQ7zLpQ", b"91 Qq!7x")), file

@@ -67,10 +67,8 @@ def test_a_newer_fact_is_known_by_a_rare_word_that_the_question_lacks(tmp_path: 
         "The coffee machine is cleaned in May",
     ]
     with remember(tmp_path, texts) as memory:
-        found = [
-            hit.content
-            for hit in memory.search("what vendor for monitoring, with what budget and monthly bill?")
-        ]
+        question = "what vendor for monitoring, with what budget and monthly bill?"
+        found = [hit.content for hit in memory.search(question)]
         assert found.index(texts[1]) < found.index(texts[0])
 
 

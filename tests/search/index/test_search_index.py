@@ -351,6 +351,21 @@ def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: P
     assert not [t for t in threading.enumerate() if t.name == "reverie-index"]
 
 
+def test_an_erasure_elsewhere_does_not_wait_for_a_load(store: SQLiteStore, tmp_path: Path) -> None:
+    here, there = (SearchIndex(store, tmp_path / "index") for _ in range(2))
+    new = [record(n, f"tea note{n}") for n in range(1, 1_101)]
+    store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
+    here.follow_soon()
+    _until(lambda: not here._written.is_set())
+    erasing = threading.Thread(target=there.scrub)
+    erasing.start()
+    for number in range(2_000, 2_080):
+        put(store, None, record(number, f"green tea{number}"))
+        erasing.join(0.1)
+    assert not erasing.is_alive()
+    here.close()
+
+
 @pytest.mark.parametrize("failure", [StoreUnavailable, StoreCorrupt])
 def test_an_index_lost_while_it_is_folded_in_the_background_is_built_again(
     store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
