@@ -181,14 +181,8 @@ _TOOL_CALLS = ColumnType(
 
 # Columns that SQLite has also where they hold what they most often do: they are in its indexes, or empty.
 _WRITTEN = {
-    "scope",
-    "pinned",
-    "updated_at",
-    "seen_count",
-    "source",
-    "archive_reason",
-    "speaker",
-    "tool_call_id",
+    *("scope", "pinned", "updated_at", "seen_count"),
+    *("source", "archive_reason", "speaker", "tool_call_id"),
 }
 
 

@@ -69,7 +69,8 @@ _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 _owners: weakref.WeakSet[ConnectionOwner] = weakref.WeakSet()
 _gate = threading.Condition(threading.Lock())  # guards all that follows; held during a fork
 _users: dict[int, int] = {}  # threads that use connections, and how many
-_is_clean = False
+_writers: set[threading.Event] = set()  # of what a child could not end
+_is_clean = _is_forking = False
 
 
 def close_for_forks(owner: ConnectionOwner) -> None:
@@ -105,16 +106,39 @@ def using_connections() -> Iterator[None]:
         leave(me)
 
 
+@contextmanager
+def delaying_forks(hurry: threading.Event) -> Iterator[None]:
+    """Keep the process from forking until the block ends, since a child would keep a lock on a file that it holds.
+
+    Args:
+        hurry: It is set when a fork waits. The block is not begun then, unless this thread uses a connection.
+    """
+    me = threading.get_ident()
+    with _gate:
+        _gate.wait_for(lambda: not _is_forking or me in _users)
+        _writers.add(hurry)
+    try:
+        yield
+    finally:
+        with _gate:
+            _writers.discard(hurry)
+            _gate.notify_all()
+
+
 def _before_fork() -> None:
     """Wait for a moment at which no other thread uses a connection, keep all out, and close what is idle.
 
     Until that moment all go on: a thread that uses a connection may need another to finish.
     """
-    global _is_clean
+    global _is_clean, _is_forking
     _finish_imports()
     me = threading.get_ident()
     _gate.acquire()
-    _is_clean = _gate.wait_for(lambda: not _users.keys() - {me}, timeout=_MAX_WAIT_S)
+    _is_forking = True
+    for hurry in _writers:
+        hurry.set()
+    _gate.wait_for(lambda: not _writers and not _users.keys() - {me}, timeout=_MAX_WAIT_S)
+    _is_clean = not _users.keys() - {me}
     for owner in list(_owners) if _is_clean else ():
         owner.close_for_fork()
 
@@ -127,13 +151,17 @@ def _finish_imports() -> None:
 
 
 def _after_fork_in_parent() -> None:
+    global _is_forking
+    _is_forking = False
+    _gate.notify_all()
     _gate.release()
 
 
 def _after_fork_in_child() -> None:
-    global _gate, _listing
-    _gate, _listing = threading.Condition(threading.Lock()), threading.Lock()
+    global _gate, _listing, _is_forking
+    _gate, _listing, _is_forking = threading.Condition(threading.Lock()), threading.Lock(), False
     _users.clear()
+    _writers.clear()
     for owner in list(_owners):
         owner.reset_after_fork(_is_clean)
     for lock in list(_locks):

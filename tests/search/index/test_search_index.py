@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import threading
@@ -145,9 +146,7 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
             assert set(found) == set(fresh.search_any("record", one, allowed, 50))
 
 
-def test_the_index_of_an_earlier_format_is_removed_when_a_new_one_is_made(
-    store: SQLiteStore, tmp_path: Path
-) -> None:
+def test_the_index_of_an_earlier_format_is_removed(store: SQLiteStore, tmp_path: Path) -> None:
     earlier, newer = tmp_path / "index" / "1", tmp_path / "index" / "99"
     for folder in (earlier, newer):
         folder.mkdir(parents=True)
@@ -228,9 +227,7 @@ def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: 
     index.close()
 
 
-def test_records_and_paragraphs_are_found_by_their_date_and_not_by_that_of_others(
-    store: SQLiteStore, tmp_path: Path
-) -> None:
+def test_records_and_paragraphs_are_found_by_their_own_date(store: SQLiteStore, tmp_path: Path) -> None:
     index = SearchIndex(store, tmp_path / "index")
     put(store, None, record(1, "tea"))
     put(store, None, replace(record(2, "coffee"), created_at=NOON + timedelta(days=40)))
@@ -321,9 +318,7 @@ def test_where_the_disk_refuses_the_index_is_held_in_memory(
     index.close()
 
 
-def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
-    store: SQLiteStore, tmp_path: Path
-) -> None:
+def test_only_one_writes_the_index_and_the_other_answers(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
     index = SearchIndex(store, folder)
     put(store, None, record(1, "tea in the garden"))
@@ -351,12 +346,15 @@ def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: P
     assert not [t for t in threading.enumerate() if t.name == "reverie-index"]
 
 
-def test_an_erasure_elsewhere_does_not_wait_for_a_load(store: SQLiteStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("forks", [False, True], ids=["", "with a child"])
+def test_an_erasure_elsewhere_waits_for_no_load(store: SQLiteStore, tmp_path: Path, forks: bool) -> None:
     here, there = (SearchIndex(store, tmp_path / "index") for _ in range(2))
     new = [record(n, f"tea note{n}") for n in range(1, 1_101)]
     store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
     here.follow_soon()
     _until(lambda: not here._written.is_set())
+    if forks and not (child := os.fork()):
+        os._exit(threading.Event().wait(60))  # it would keep the lock of the index
     erasing = threading.Thread(target=there.scrub)
     erasing.start()
     for number in range(2_000, 2_080):
@@ -364,6 +362,9 @@ def test_an_erasure_elsewhere_does_not_wait_for_a_load(store: SQLiteStore, tmp_p
         erasing.join(0.1)
     assert not erasing.is_alive()
     here.close()
+    if forks:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable, StoreCorrupt])

@@ -40,7 +40,7 @@ from reverie.search.index.tantivy_index import (
     remove_index,
     remove_older,
 )
-from reverie.stores.forks import ForkSafeLock
+from reverie.stores.forks import ForkSafeLock, delaying_forks
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
@@ -296,7 +296,9 @@ class SearchIndex:
         ):
             return self._committed
         newest = self._store.sequence()  # first, since it fails if the store is gone
-        if newest - self._followed >= _FAR and threading.current_thread() is not self._folding:
+        thread = self._folding
+        is_elsewhere = thread not in (None, threading.current_thread()) and thread.is_alive()
+        if newest - self._followed >= _FAR and is_elsewhere:
             self._awaited.set()
             self._written.wait(_WAIT_FOR_REBUILD_S)  # another thread writes many changes to the disk
         committed = self._committed if self._committed is not None else self._open()
@@ -394,7 +396,8 @@ class SearchIndex:
         while True:
             try:
                 try:
-                    committed.write(self._fill)
+                    with delaying_forks(self._awaited):
+                        committed.write(self._fill)
                 except WriterBusy:
                     if time.monotonic() > deadline:
                         return committed  # still correct, since all changes are followed in memory
@@ -500,7 +503,8 @@ class SearchIndex:
         self._written.clear()
         self._awaited.clear()
         try:
-            committed.write(fill)
+            with delaying_forks(self._awaited):
+                committed.write(fill)
         except WriterBusy:
             return False
         except IndexCorrupt as error:
@@ -534,7 +538,8 @@ class SearchIndex:
         while True:
             self._awaited.set()
             try:
-                TantivyIndex(self._folder).clear()
+                with delaying_forks(self._awaited):
+                    TantivyIndex(self._folder).clear()
                 break
             except WriterBusy:
                 if time.monotonic() > deadline:

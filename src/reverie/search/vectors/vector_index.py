@@ -76,18 +76,14 @@ _MOST_DOUBLINGS = 10
 _GRACE_S = 1.0
 _QUERIES = 512
 _ASKED_S = 1.0
+# Share of one core that a model on this machine uses for texts while questions need it too.
 _SHARE_ASKED = 0.25
-"""Share of one core that a model on this machine uses for texts while questions need it too."""
-
-
+# Chance that a query with the form of a request is one, if there is no classifier.
 _FORM_CHANCE = 0.25
-"""Chance that a query with the form of a request is one, if there is no classifier."""
-
+# Smallest chance of a request; a query with a smaller one is treated as a question.
 _MIN_CHANCE = 0.05
-"""Smallest chance of a request; a query with a smaller one is treated as a question."""
-
+# Added to the logarithm of the odds for a preference or constraint.
 _STANDING_LOG_ODDS = 2.0
-"""Added to the logarithm of the odds for a preference or constraint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,6 +421,7 @@ class VectorIndex:
             yield True
         finally:
             if descriptor >= 0:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
                 os.close(descriptor)
             self._following.release()
 

@@ -81,9 +81,8 @@ def _check_queries(file: sqlite3.Connection) -> Iterator[str]:
     for text, sql in _FINDINGS.items():
         for row in reading.fetch_rows_tolerantly(file, sql, ()):
             yield text.format(*row)
-    for row in reading.fetch_rows_tolerantly(
-        file, f"SELECT {', '.join(codec.ENTRIES.names)} FROM entries", ()
-    ):
+    entries = f"SELECT {', '.join(codec.ENTRIES.names)} FROM entries"
+    for row in reading.fetch_rows_tolerantly(file, entries, ()):
         try:
             codec.ENTRIES.decode(row)
         except codec.UnreadableRow as error:

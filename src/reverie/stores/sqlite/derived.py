@@ -66,8 +66,7 @@ _USUAL = (
 )
 
 _START = '{"id":"'
-_END = len(_START) + 12
-"""Where the id of a document ends."""
+_END = len(_START) + 12  # of the id of a document
 
 _COLUMNS = "key, terms, length, thread, position, voice, at, cues, dates"
 _ALL = f"{_COLUMNS}, importance, confidence, kind, pinned, expires_at"
@@ -186,9 +185,8 @@ class DerivedDatabase:
                 counter[1] += sign * length
 
         where = f"key IN ({build_placeholders(len(keys))})"
-        removed = file.execute(
-            f"SELECT key, scope, category, voice, length FROM whole WHERE {where}", keys
-        ).fetchall()
+        sql = f"SELECT key, scope, category, voice, length FROM whole WHERE {where}"
+        removed = file.execute(sql, keys).fetchall()
         for _, scope, category, voice, length in removed:
             count(scope, category, voice, length, -1)
         file.executemany("DELETE FROM passage WHERE key = ?", [row[:1] for row in removed])
@@ -204,18 +202,15 @@ class DerivedDatabase:
             copy = _pack(document, _predict(passage.terms, *beside))
             short = passage.terms.removesuffix(endings.get(category, ""))
             terms = passage.terms if short.endswith(" ") else short
-            rows.append(
-                (key, terms or passage.terms, *passage[2:], SEARCHABLE.index(subject), scope, category, copy)
-            )
+            rest = (SEARCHABLE.index(subject), scope, category, copy)
+            rows.append((key, terms or passage.terms, *passage[2:], *rest))
             count(scope, category, passage.speaker, passage.length, 1)
         file.executemany(_INSERT, rows)
 
     def _name(self, file: sqlite3.Connection, values: Sequence[_Value]) -> dict[str | None, str]:
         """Give the scopes and categories of values numbers; return the words of each as a category."""
         names = {get_scope(value) for value in values}
-        names |= {
-            value.category for value in values if isinstance(value, Record) and value.category is not None
-        }
+        names |= {value.category for value in values if isinstance(value, Record) and value.category}
         sql = f"SELECT text, words FROM name WHERE text IN ({build_placeholders(len(names))})"
         known: dict[str | None, str] = dict(file.execute(sql, [*names]))
         new = {name: self._analyse(_build_empty_record(name)).terms for name in names.difference(known)}
@@ -237,9 +232,8 @@ class DerivedDatabase:
                 )
                 found |= {row[0]: tuple.__new__(Passage, row + _TURN_REST) for row in rows}
             else:
-                sql = (
-                    f"SELECT {_ALL} FROM whole WHERE subject = ? AND key IN ({build_placeholders(len(some))})"
-                )
+                marks = build_placeholders(len(some))
+                sql = f"SELECT {_ALL} FROM whole WHERE subject = ? AND key IN ({marks})"
                 rows = self._read(store, sql, (SEARCHABLE.index(subject), *some))
                 # In a third of the time of `_make`.
                 found |= {row[0]: tuple.__new__(Passage, row) for row in rows}

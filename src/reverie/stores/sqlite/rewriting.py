@@ -532,9 +532,8 @@ class SQLiteCopyTarget:
         self._refuse_taken()
         self.draft = path.with_name(path.name + _DRAFT)
         self._open()
-        if any(
-            self._connections.rows(f"SELECT 1 FROM {table.name} LIMIT 1") for table in codec.TABLES.values()
-        ):
+        tables = [table.name for table in codec.TABLES.values()]
+        if any(self._connections.rows(f"SELECT 1 FROM {name} LIMIT 1") for name in tables):
             self.close()  # an earlier process had finished it, and then was killed or found a difference
             database_file.remove_file(self.draft)
             self._open()
