@@ -1,6 +1,6 @@
 """Forks of the process while other threads work.
 
-A forked child has only the thread that forked. Two things follow:
+A forked child has only the thread that forked. Three things follow:
 
 * A lock that another thread held at that moment stays held in the child for ever. A `ForkSafeLock` does not.
 * SQLite keeps a list of open files per process, with the locks it believes to hold on each. The child inherits
@@ -8,6 +8,8 @@ A forked child has only the thread that forked. Two things follow:
   lock of its own; another process that sees no lock then deletes the log under it, and acknowledged commits are
   gone. So no connection may be open at the moment of the fork: a fork waits for a moment without threads that are
   `using_connections`, keeps all out, and closes what is idle (`close_for_forks`).
+* A lock on a file belongs to the child too as long as it has the file open, and the child has no thread that would
+  close it. So a fork waits until threads that are `delaying_forks` have released theirs.
 
 The import system has such locks too: a module that another thread is importing is locked in the child for ever.
 A fork waits for imports of Reverie's own modules.
