@@ -71,7 +71,7 @@ _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 _owners: weakref.WeakSet[ConnectionOwner] = weakref.WeakSet()
 _gate = threading.Condition(threading.Lock())  # guards all that follows; held during a fork
 _users: dict[int, int] = {}  # threads that use connections, and how many
-_writers: set[threading.Event] = set()  # of what a child could not end
+_writers: dict[int, threading.Event] = {}  # threads that a fork waits for, and how to hurry them
 _is_clean = _is_forking = False
 
 
@@ -118,12 +118,12 @@ def delaying_forks(hurry: threading.Event) -> Iterator[None]:
     me = threading.get_ident()
     with _gate:
         _gate.wait_for(lambda: not _is_forking or me in _users)
-        _writers.add(hurry)
+        _writers[me] = hurry
     try:
         yield
     finally:
         with _gate:
-            _writers.discard(hurry)
+            _writers.pop(me, None)
             _gate.notify_all()
 
 
@@ -137,9 +137,9 @@ def _before_fork() -> None:
     me = threading.get_ident()
     _gate.acquire()
     _is_forking = True
-    for hurry in _writers:
+    for hurry in _writers.values():
         hurry.set()
-    _gate.wait_for(lambda: not _writers and not _users.keys() - {me}, timeout=_MAX_WAIT_S)
+    _gate.wait_for(lambda: not (_writers.keys() | _users.keys()) - {me}, timeout=_MAX_WAIT_S)
     _is_clean = not _users.keys() - {me}
     for owner in list(_owners) if _is_clean else ():
         owner.close_for_fork()
